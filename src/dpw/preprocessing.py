@@ -1,0 +1,125 @@
+"""Image to pixels, exactly as transformers' CLIP image processor does it, in two halves.
+
+The first half (decode, resize, crop) gives uint8 and is worth keeping; the second (scale, normalise) is
+cheap and belongs on the device.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageOps
+
+from dpw.errors import InputError
+
+CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
+CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
+
+Pixels = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What happens to an image before the image tower; the defaults are CLIP ViT-B/16's."""
+
+    size: tuple[int, int] | int | None = 224
+    crop: tuple[int, int] | None = (224, 224)
+    resample: int = int(Image.Resampling.BICUBIC)
+    scale: float | None = 1 / 255
+    mean: tuple[float, ...] | None = CLIP_MEAN
+    std: tuple[float, ...] | None = CLIP_STD
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> "Preprocessing":
+        """Read `preprocessor_config.json` (or the image half of `processor_config.json`)."""
+        for name in ("preprocessor_config.json", "processor_config.json"):
+            path = folder / name
+            if not path.is_file():
+                continue
+            try:
+                config = json.loads(path.read_text(encoding="utf-8"))
+                return cls.from_config(config.get("image_processor", config))
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                raise InputError(f"{path} is not a CLIP image preprocessing file: {error}") from error
+        raise InputError(f"{folder} has no preprocessor_config.json; copy it from the model it was made from")
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "Preprocessing":
+        """Understand the fields of transformers' `CLIPImageProcessor`."""
+        size = config.get("size", {"shortest_edge": 224})
+        crop = config.get("crop_size", {"height": 224, "width": 224})
+        if isinstance(size, dict):
+            size = size["shortest_edge"] if "shortest_edge" in size else (size["height"], size["width"])
+        if isinstance(crop, dict):
+            crop = (crop["height"], crop["width"])
+        return cls(
+            size=size if config.get("do_resize", True) else None,
+            crop=((crop, crop) if isinstance(crop, int) else tuple(crop))
+            if config.get("do_center_crop", True)
+            else None,
+            resample=int(config.get("resample", Image.Resampling.BICUBIC)),
+            scale=float(config.get("rescale_factor", 1 / 255)) if config.get("do_rescale", True) else None,
+            mean=tuple(config.get("image_mean", CLIP_MEAN)) if config.get("do_normalize", True) else None,
+            std=tuple(config.get("image_std", CLIP_STD)) if config.get("do_normalize", True) else None,
+        )
+
+    def to_config(self) -> dict[str, Any]:
+        """Give the fields of transformers' `CLIPImageProcessor` back, for `preprocessor_config.json`."""
+        size = self.size if self.size is not None else 224
+        crop = self.crop if self.crop is not None else (224, 224)
+        named = {"shortest_edge": size} if isinstance(size, int) else {"height": size[0], "width": size[1]}
+        return {
+            "image_processor_type": "CLIPImageProcessor",
+            "do_convert_rgb": True,
+            "do_resize": self.size is not None,
+            "size": named,
+            "do_center_crop": self.crop is not None,
+            "crop_size": {"height": crop[0], "width": crop[1]},
+            "resample": self.resample,
+            "do_rescale": self.scale is not None,
+            "rescale_factor": self.scale if self.scale is not None else 1 / 255,
+            "do_normalize": self.mean is not None,
+            "image_mean": list(self.mean or CLIP_MEAN),
+            "image_std": list(self.std or CLIP_STD),
+        }
+
+    @property
+    def pixel_fingerprint(self) -> str:
+        """Identify the uint8 half, so that kept pixels are never used for another resize or crop."""
+        fields = asdict(self)
+        text = json.dumps({name: fields[name] for name in ("size", "crop", "resample")}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def pixels(self, image: Image.Image) -> Pixels:
+        """Turn any PIL image into uint8 pixels `(3, height, width)`."""
+        rgb = upright_rgb(image)
+        if self.size is not None:
+            rgb = rgb.resize(self._resized(rgb), resample=Image.Resampling(self.resample), reducing_gap=None)
+        if self.crop is not None:
+            rgb = self._cropped(rgb)
+        return np.ascontiguousarray(np.asarray(rgb, dtype=np.uint8).transpose(2, 0, 1))
+
+    def _resized(self, image: Image.Image) -> tuple[int, int]:
+        """Width and height after the resize; an int is the length of the shorter side."""
+        if isinstance(self.size, tuple):
+            return self.size[1], self.size[0]
+        assert self.size is not None
+        short, long = sorted(image.size)
+        longer = int(self.size * long / short)
+        return (self.size, longer) if image.width <= image.height else (longer, self.size)
+
+    def _cropped(self, image: Image.Image) -> Image.Image:
+        """Cut the centre out, with black borders where the image is smaller than the crop."""
+        assert self.crop is not None
+        height, width = self.crop
+        left, top = (image.width - width) // 2, (image.height - height) // 2
+        return image.crop((left, top, left + width, top + height))
+
+
+def upright_rgb(image: Image.Image) -> Image.Image:
+    """Turn a picture the way its EXIF orientation says and give it three colour channels."""
+    return ImageOps.exif_transpose(image).convert("RGB")
