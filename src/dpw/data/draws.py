@@ -1,0 +1,42 @@
+"""Seeded draws that depend on nothing but what they are given: splits by fraction and few-shot subsets."""
+
+import random
+from collections.abc import Sequence
+
+VAL_SHOTS_AT_MOST = 4
+
+
+def by_class(labels: Sequence[int]) -> dict[int, list[int]]:
+    """Places of the images of each class, classes in order of first appearance."""
+    places: dict[int, list[int]] = {}
+    for place, label in enumerate(labels):
+        places.setdefault(label, []).append(place)
+    return places
+
+
+def divide(labels: Sequence[int], fractions: Sequence[float], key: str) -> list[list[int]]:
+    """Divide each class by fractions, rounded; what is left over comes last.
+
+    A class of two or more keeps at least one image in the last part, so that it can be learnt.
+    """
+    generator = random.Random(key)
+    parts: list[list[int]] = [[] for _ in range(len(fractions) + 1)]
+    for places in by_class(labels).values():
+        shuffled = list(places)
+        generator.shuffle(shuffled)
+        start = 0
+        for part, fraction in zip(parts, fractions, strict=False):
+            stop = min(start + round(fraction * len(places)), len(places) - 1)
+            part += shuffled[start:stop]
+            start = stop
+        parts[-1] += shuffled[start:]
+    return [sorted(part) for part in parts]
+
+
+def few_shot(labels: Sequence[int], shots: int, *, seed: int, dataset: str, split: str) -> list[int]:
+    """Draw `shots` images of each class (all when there are fewer), by (seed, dataset, split) alone."""
+    generator = random.Random(f"{seed}-{dataset}-{split}")
+    chosen: list[int] = []
+    for places in by_class(labels).values():
+        chosen += generator.sample(places, min(shots, len(places)))
+    return chosen

@@ -1,0 +1,87 @@
+"""Tasks from plain image folders."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dpw.data.checks import refuse_problems
+from dpw.data.draws import divide
+from dpw.data.root import Root
+from dpw.data.split import Split
+from dpw.data.task import Task
+from dpw.errors import InputError
+
+VAL_NAMES = ("val", "valid", "validation")
+
+
+def task_from_folder(
+    path: Path,
+    *,
+    name: str | None,
+    templates: tuple[str, ...],
+    class_names: Mapping[str, str],
+    fractions: tuple[float, float],
+    seed: int,
+    protocol: str,
+) -> Task:
+    """Read `train/CLASS/*`, `val/CLASS/*`, `test/CLASS/*`, or `CLASS/*` split by a seed; classes sorted."""
+    root = Root(path)
+    name = name or root.path.name
+    parts = _given_parts(root)
+    classes = root.folders("train" if parts else ".")
+    if not classes:
+        raise InputError(f"{path} has no class folders; expected train/CLASS/*.jpg or CLASS/*.jpg in it")
+    if unknown := sorted(set(class_names) - set(classes)):
+        raise InputError(f"class_names names {unknown[0]!r}, which is no class folder of {path}; remove it")
+    splits = (
+        {part: _read(root, folder, classes) for part, folder in parts.items()}
+        if parts
+        else _divided(_read(root, ".", classes), fractions, f"{seed}-{name}-folder")
+    )
+    task = Task(
+        name=name,
+        classes=tuple(class_names.get(folder, folder) for folder in classes),
+        templates=templates,
+        protocol=protocol,
+        train=splits["train"],
+        val=splits.get("val"),
+        test=splits.get("test"),
+    )
+    refuse_problems(task)
+    return task
+
+
+def _given_parts(root: Root) -> dict[str, str]:
+    """Which folder holds which split, when the folder is already divided."""
+    folders = root.folders()
+    if "train" not in folders:
+        return {}
+    val = [folder for folder in VAL_NAMES if folder in folders]
+    parts = {"train": "train"} | ({"val": val[0]} if val else {})
+    return parts | ({"test": "test"} if "test" in folders else {})
+
+
+def _read(root: Root, folder: str, classes: list[str]) -> Split:
+    """List the images of all classes in one folder."""
+    if unknown := sorted(set(root.folders(folder)) - set(classes)):
+        raise InputError(
+            f"{root.path / folder / unknown[0]} is a class without training images; "
+            f"add {root.path / 'train' / unknown[0]} or remove it"
+        )
+    paths: list[Path] = []
+    labels: list[int] = []
+    for label, name in enumerate(classes):
+        found = root.images(name if folder == "." else f"{folder}/{name}")
+        paths += [root.file(image, "the folder") for image in found]
+        labels += [label] * len(found)
+    return Split.from_files(paths, labels)
+
+
+def _divided(images: Split, fractions: tuple[float, float], key: str) -> dict[str, Split]:
+    """Divide images by class into val, test and, with the rest, train."""
+    val, test = fractions
+    if not (0 <= val < 1 and 0 <= test < 1 and val + test < 1):
+        raise InputError(
+            f"fractions val={val} and test={test} leave nothing to train on; choose smaller ones"
+        )
+    parts = dict(zip(("val", "test", "train"), divide(images.labels, fractions, key), strict=True))
+    return {part: images.select(places) for part, places in parts.items() if places}

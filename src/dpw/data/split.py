@@ -1,0 +1,221 @@
+"""A split: labelled images that are decoded one by one, only when they are asked for."""
+
+import hashlib
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol, overload
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, UnidentifiedImageError
+
+from dpw.errors import InputError
+from dpw.preprocessing import upright_rgb
+
+
+class Sample(NamedTuple):
+    """One image, RGB and upright, with the index of its class."""
+
+    image: Image.Image
+    label: int
+
+
+class ImageSource(Protocol):
+    """Where a split's images live: anything that can open, identify and place the i-th one."""
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        ...
+
+    def image(self, index: int) -> Image.Image:
+        """Decode one image."""
+        ...
+
+    def key(self, index: int) -> str:
+        """Identify the content of one image, so that caches can trust it."""
+        ...
+
+    def where(self, index: int) -> str:
+        """Say where the image is, for error messages."""
+        ...
+
+
+class FileImages:
+    """Images in files."""
+
+    def __init__(self, paths: Iterable[Path | str]) -> None:
+        """Remember the paths; no file is touched yet."""
+        self.paths = tuple(str(path) for path in paths)
+
+    def __len__(self) -> int:
+        """How many files there are."""
+        return len(self.paths)
+
+    def image(self, index: int) -> Image.Image:
+        """Open and decode one file."""
+        return open_image(Path(self.paths[index]))
+
+    def key(self, index: int) -> str:
+        """Identify a file by its place, size and time of change."""
+        try:
+            found = Path(self.paths[index]).stat()
+        except OSError as error:
+            raise _missing(Path(self.paths[index])) from error
+        return _digest(f"{Path(self.paths[index]).absolute()}|{found.st_size}|{found.st_mtime_ns}".encode())
+
+    def where(self, index: int) -> str:
+        """Give the path."""
+        return self.paths[index]
+
+
+class ArrayImages:
+    """Images that are already in memory: uint8, H×W×3 or H×W."""
+
+    def __init__(self, images: Sequence[npt.NDArray[np.uint8]] | npt.NDArray[np.uint8], name: str) -> None:
+        """Keep the arrays by reference; `name` is what error messages call them."""
+        self.images = images
+        self.name = name
+        for index in range(len(images)):
+            _check_array(images[index], self.where(index))
+
+    def __len__(self) -> int:
+        """How many arrays there are."""
+        return len(self.images)
+
+    def image(self, index: int) -> Image.Image:
+        """Wrap one array."""
+        return Image.fromarray(np.ascontiguousarray(self.images[index])).convert("RGB")
+
+    def key(self, index: int) -> str:
+        """Identify an array by its pixels."""
+        array = np.ascontiguousarray(self.images[index])
+        return _digest(str(array.shape).encode() + array.tobytes())
+
+    def where(self, index: int) -> str:
+        """Give the position, such as `mnist/train[17]`."""
+        return f"{self.name}[{index}]"
+
+
+class Split(Sequence[Sample]):
+    """An immutable sequence of labelled images over a source; slicing and shuffling copy no image."""
+
+    def __init__(
+        self, source: ImageSource, labels: Sequence[int], indices: Sequence[int] | None = None
+    ) -> None:
+        """Take the images of `source` at `indices` (all by default), each with its label."""
+        chosen = range(len(source)) if indices is None else tuple(indices)
+        if len(chosen) != len(labels):
+            raise InputError(f"{len(labels)} labels were given for {len(chosen)} images; give one for each")
+        self._source = source
+        self._indices: Sequence[int] = chosen
+        self._labels = tuple(int(label) for label in labels)
+
+    @classmethod
+    def from_files(cls, paths: Iterable[Path | str], labels: Sequence[int]) -> "Split":
+        """Take images from files."""
+        return cls(FileImages(paths), labels)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        images: Sequence[npt.NDArray[np.uint8]] | npt.NDArray[np.uint8],
+        labels: Sequence[int],
+        name: str,
+    ) -> "Split":
+        """Take images from uint8 arrays, H×W×3 or H×W, such as `mnist/train`."""
+        return cls(ArrayImages(images, name), labels)
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        return len(self._indices)
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Split": ...
+
+    def __getitem__(self, index: int | slice) -> "Sample | Split":
+        """Decode one image, or cut a smaller split out without decoding anything."""
+        if isinstance(index, slice):
+            return self.select(range(len(self))[index])
+        return Sample(self._source.image(self._indices[index]), self._labels[index])
+
+    def __iter__(self) -> Iterator[Sample]:
+        """Decode the images one after another."""
+        return (self[index] for index in range(len(self)))
+
+    def __repr__(self) -> str:
+        """Show the size, not the images."""
+        return f"Split({len(self)} images, {len(set(self._labels))} classes)"
+
+    @property
+    def labels(self) -> Sequence[int]:
+        """The labels of all images, without decoding anything."""
+        return self._labels
+
+    def key(self, index: int) -> str:
+        """Identify the content of one image; equal keys mean equal pixels."""
+        return self._source.key(self._indices[index])
+
+    def where(self, index: int) -> str:
+        """Say where one image is: its path, or its place such as `mnist/train[17]`."""
+        return self._source.where(self._indices[index])
+
+    def select(self, indices: Iterable[int]) -> "Split":
+        """Take the images at these places, in this order."""
+        chosen = list(indices)
+        return Split(
+            self._source, [self._labels[i] for i in chosen], [self._indices[index] for index in chosen]
+        )
+
+    def relabelled(self, labels: Sequence[int]) -> "Split":
+        """Give the same images other labels."""
+        return Split(self._source, labels, self._indices)
+
+    def shuffled(self, seed: int) -> "Split":
+        """Reorder by a seed; the same seed always gives the same order."""
+        order = list(range(len(self)))
+        random.Random(f"{seed}-shuffle").shuffle(order)
+        return self.select(order)
+
+
+def open_image(path: Path) -> Image.Image:
+    """Decode a file to an upright RGB image, or say in one sentence why that is impossible."""
+    try:
+        with Image.open(path) as image:
+            return upright_rgb(image)
+    except FileNotFoundError as error:
+        raise _missing(path) from error
+    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
+        raise InputError(f"{path} {_reason(path, error)}; replace it by a good copy or remove it") from error
+
+
+def _reason(path: Path, error: Exception) -> str:
+    """Say what is wrong with an image file."""
+    if path.is_dir():
+        return "is a folder, not an image"
+    if path.is_file() and path.stat().st_size == 0:
+        return "is an empty file (0 bytes)"
+    if isinstance(error, UnidentifiedImageError):
+        return "is not an image that can be read"
+    return f"cannot be decoded ({error})"
+
+
+def _missing(path: Path) -> InputError:
+    """Explain that a file is not there."""
+    return InputError(f"{path} does not exist; put the image there or remove its entry from the split")
+
+
+def _check_array(array: npt.NDArray[np.uint8], where: str) -> None:
+    """Refuse arrays that are not images."""
+    if array.dtype != np.uint8 or not (array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 3)):
+        raise InputError(
+            f"{where} is {array.dtype} of shape {array.shape}; give uint8 of shape (H, W, 3) or (H, W)"
+        )
+
+
+def _digest(content: bytes) -> str:
+    """Shorten content to a fixed-length identity."""
+    return hashlib.sha256(content).hexdigest()[:40]
