@@ -1,0 +1,247 @@
+"""Frozen CLIP: loading, prompts to tokens, and the two towers as explicit loops over their blocks."""
+
+import copy
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from dpw.adaptation import Adaptation, LinearName
+from dpw.errors import InputError
+from dpw.loading import load_clip
+from dpw.preprocessing import Preprocessing
+
+
+class TowerShape(NamedTuple):
+    """What a method needs to know of a tower to size its parameters."""
+
+    blocks: int
+    width: int
+    heads: int
+    tokens: int
+
+
+class Backbone(nn.Module):
+    """A transformers `CLIPModel` whose towers accept an `Adaptation`; nothing in it is learned by itself."""
+
+    def __init__(self, clip: Any, preprocessing: Preprocessing, tokenizer: Any, reference: str = "") -> None:
+        """Take a loaded `CLIPModel`; `reference` is the name or folder it came from."""
+        super().__init__()
+        self.clip = clip.requires_grad_(requires_grad=False).eval()
+        self.preprocessing = preprocessing
+        self.tokenizer = tokenizer
+        self.reference = reference
+        self.gradient_checkpointing = False
+        self._fingerprint: str | None = None
+
+    @classmethod
+    def from_pretrained(cls, name_or_folder: str | Path) -> "Backbone":
+        """Load any CLIP checkpoint: `mini`, a folder (never touches the network), or a hub name (fetched)."""
+        clip, preprocessing, tokenizer = load_clip(str(name_or_folder))
+        return cls(clip, preprocessing, tokenizer, reference=str(name_or_folder))
+
+    # ------------------------------------------------------------------------------------- the two towers
+
+    def encode_images(self, pixels: Tensor, adaptation: Adaptation | None = None) -> Tensor:
+        """Image features `(B, E)`, not normalised, read at the CLS token."""
+        return self.project_images(self.image_tokens(pixels, adaptation)[:, 0])
+
+    def encode_texts(self, tokens: Tensor, adaptation: Adaptation | None = None) -> Tensor:
+        """Text features `(C, E)`, not normalised, read at the end-of-text token."""
+        end = self.end_of_text(tokens)
+        # The tower is causal: what stands behind the longest end of text cannot be seen from it.
+        h = self.text_tokens(tokens[:, : int(end.max()) + 1], adaptation)
+        pooled = h[torch.arange(len(h), device=h.device), end]
+        features: Tensor = self.clip.text_projection(self.clip.text_model.final_layer_norm(pooled))
+        return features
+
+    def image_tokens(self, pixels: Tensor, adaptation: Adaptation | None = None) -> Tensor:
+        """The image tower up to its last block, `(B, N, D)`; uint8 pixels are normalised on the way."""
+        vision = self.clip.vision_model
+        h: Tensor = vision.embeddings(self.normalized(pixels))
+        mask = None
+        if adaptation is not None:
+            h = adaptation.tokens(h)
+            mask = adaptation.mask(h)
+        h = vision.pre_layrnorm(h)
+        for index, block in enumerate(vision.encoder.layers):
+            h = self._run(block, index, h, adaptation, mask, False)
+        return h
+
+    def text_tokens(self, tokens: Tensor, adaptation: Adaptation | None = None) -> Tensor:
+        """The text tower up to its last block, `(C, N, D)`."""
+        text = self.clip.text_model
+        h: Tensor = text.embeddings.token_embedding(tokens)
+        if adaptation is not None:
+            h = adaptation.tokens(h)
+        h = h + text.embeddings.position_embedding.weight[: h.shape[1]]
+        for index, block in enumerate(text.encoder.layers):
+            h = self._run(block, index, h, adaptation, None, True)
+        return h
+
+    def project_images(self, h: Tensor) -> Tensor:
+        """Last layer norm and projection of image tokens into the shared space."""
+        features: Tensor = self.clip.visual_projection(self.clip.vision_model.post_layernorm(h))
+        return features
+
+    def _run(
+        self,
+        block: nn.Module,
+        index: int,
+        h: Tensor,
+        adaptation: Adaptation | None,
+        mask: Tensor | None,
+        causal: bool,
+    ) -> Tensor:
+        """One block, recomputed in the backward pass if gradient checkpointing is on."""
+        if self.gradient_checkpointing and torch.is_grad_enabled():
+            out: Tensor = checkpoint(
+                run_block, block, index, h, adaptation, mask, causal, use_reentrant=False
+            )
+            return out
+        return run_block(block, index, h, adaptation, mask, causal)
+
+    # ----------------------------------------------------------------------------- images and prompts in
+
+    def normalized(self, pixels: Tensor) -> Tensor:
+        """Scale and normalise uint8 pixels on their device; floating pixels are taken as they are."""
+        dtype = self.clip.logit_scale.dtype
+        if pixels.dtype != torch.uint8:
+            return pixels.to(dtype)
+        scaled = pixels.to(dtype) * (self.preprocessing.scale or 1.0)
+        if self.preprocessing.mean is None or self.preprocessing.std is None:
+            return scaled
+        mean = scaled.new_tensor(self.preprocessing.mean).view(1, -1, 1, 1)
+        std = scaled.new_tensor(self.preprocessing.std).view(1, -1, 1, 1)
+        return (scaled - mean) / std
+
+    def tokenize(self, prompts: Sequence[str]) -> Tensor:
+        """Token ids `(C, N)`, N the longest prompt; one that does not fit the context is an error."""
+        rows: list[list[int]] = self.tokenizer(list(prompts), truncation=False)["input_ids"]
+        context = self.text_shape.tokens
+        for prompt, row in zip(prompts, rows, strict=True):
+            if len(row) > context:
+                raise InputError(
+                    f"the prompt {prompt!r} has {len(row)} tokens but this CLIP reads at most {context}: "
+                    "shorten the class name or the template"
+                )
+        longest = max(map(len, rows))
+        end = self.clip.text_model.eos_token_id
+        padding = rows[0][-1] if end == 2 else end
+        padded = [row + [padding] * (longest - len(row)) for row in rows]
+        return torch.tensor(padded, dtype=torch.long, device=self.device)
+
+    def end_of_text(self, tokens: Tensor) -> Tensor:
+        """Position of the first end-of-text token of every row."""
+        end = self.clip.text_model.eos_token_id
+        # Old configurations say 2 and mean "the largest id", as transformers itself reads them.
+        return tokens.argmax(dim=-1) if end == 2 else (tokens == end).int().argmax(dim=-1)
+
+    # ---------------------------------------------------------------------------------------- what it is
+
+    @property
+    def image_shape(self) -> TowerShape:
+        """Size of the image tower; tokens include CLS."""
+        config = self.clip.config.vision_config
+        tokens = self.clip.vision_model.embeddings.num_positions
+        return TowerShape(config.num_hidden_layers, config.hidden_size, config.num_attention_heads, tokens)
+
+    @property
+    def text_shape(self) -> TowerShape:
+        """Size of the text tower; tokens are its context length."""
+        config = self.clip.config.text_config
+        tokens = config.max_position_embeddings
+        return TowerShape(config.num_hidden_layers, config.hidden_size, config.num_attention_heads, tokens)
+
+    @property
+    def feature_width(self) -> int:
+        """Width of the space that images and texts share."""
+        return int(self.clip.config.projection_dim)
+
+    @property
+    def logit_scale(self) -> Tensor:
+        """The factor on cosine similarities, exp of CLIP's learned temperature."""
+        scale: Tensor = self.clip.logit_scale.exp()
+        return scale
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        device: torch.device = self.clip.logit_scale.device
+        return device
+
+    @property
+    def activation(self) -> str:
+        """Activation of the MLPs; a checkpoint is refused on a backbone with another one."""
+        return str(self.clip.config.vision_config.hidden_act)
+
+    def fingerprint(self) -> str:
+        """SHA-256 of all weights, their names and the activation; computed once."""
+        if self._fingerprint is None:
+            digest = hashlib.sha256(self.activation.encode())
+            for name, tensor in sorted(self.clip.state_dict().items()):
+                digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
+                digest.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().tobytes())
+            self._fingerprint = digest.hexdigest()
+        return self._fingerprint
+
+    def trainable_copy(self) -> "Backbone":
+        """A second CLIP that a fine-tuning method may change; preprocessing and tokeniser are shared."""
+        clip = copy.deepcopy(self.clip).requires_grad_(requires_grad=True)
+        twin = Backbone(clip, self.preprocessing, self.tokenizer, self.reference)
+        twin.clip.requires_grad_(requires_grad=True)
+        twin.clip.logit_scale.requires_grad_(requires_grad=False)
+        return twin
+
+
+def run_block(
+    block: Any, index: int, h: Tensor, adaptation: Adaptation | None, mask: Tensor | None, causal: bool
+) -> Tensor:
+    """One transformer block, with every place where an adaptation acts in plain sight."""
+    x = block.layer_norm1(h)
+    q, v = _attention(block.self_attn, index, x, adaptation, mask, causal)
+    if adaptation is None:
+        h = h + block.self_attn.out_proj(v)
+        return h + block.mlp(block.layer_norm2(h))  # type: ignore[no-any-return]
+    residual = adaptation.value(index, x, q)
+    if residual is not None:
+        v = v + residual
+    u = h + _linear(block.self_attn.out_proj, index, "out", v, adaptation)
+    hidden = block.mlp.activation_fn(_linear(block.mlp.fc1, index, "fc1", block.layer_norm2(u), adaptation))
+    h = u + _linear(block.mlp.fc2, index, "fc2", hidden, adaptation)
+    beside = adaptation.mlp(index, u)
+    return h if beside is None else h + beside
+
+
+def _attention(
+    attention: Any,
+    index: int,
+    x: Tensor,
+    adaptation: Adaptation | None,
+    mask: Tensor | None,
+    causal: bool,
+) -> tuple[Tensor, Tensor]:
+    """Query by head and attention value `(B, N, D)` before the output projection."""
+    q = _linear(attention.q_proj, index, "query", x, adaptation)
+    k = _linear(attention.k_proj, index, "key", x, adaptation)
+    v = _linear(attention.v_proj, index, "value", x, adaptation)
+    extra = None if adaptation is None else adaptation.keys_values(index, x)
+    if extra is not None:
+        k, v = (torch.cat([e.expand(len(x), -1, -1), t], dim=1) for e, t in zip(extra, (k, v), strict=True))
+    q, k, v = (t.view(*t.shape[:2], attention.num_heads, -1).transpose(1, 2) for t in (q, k, v))
+    value = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+    return q, value.transpose(1, 2).flatten(2)
+
+
+def _linear(
+    module: nn.Module, index: int, name: LinearName, x: Tensor, adaptation: Adaptation | None
+) -> Tensor:
+    """A linear map of the block, plus the adaptation's delta if it has one."""
+    out: Tensor = module(x)
+    delta = None if adaptation is None else adaptation.linear(index, name, x)
+    return out if delta is None else out + delta
