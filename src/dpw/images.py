@@ -1,0 +1,31 @@
+"""A batch of images whose pixels are fetched only if a method really needs them."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+PixelLoader = Callable[[Sequence[int]], Tensor]
+
+
+class Images:
+    """Images by position: pixels on demand, and keys by which their features can be remembered."""
+
+    def __init__(self, load: PixelLoader, size: int, keys: Sequence[str] | None = None) -> None:
+        """`load(rows)` gives pixels `(len(rows), 3, H, W)`; keys are unique and stable, or absent."""
+        self._load = load
+        self._size = size
+        self.keys = keys
+
+    @classmethod
+    def of(cls, pixels: Tensor, keys: Sequence[str] | None = None) -> "Images":
+        """Wrap pixels that are already there."""
+        return cls(lambda rows: pixels[torch.as_tensor(rows, device=pixels.device)], len(pixels), keys)
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        return self._size
+
+    def pixels(self, rows: Sequence[int] | None = None) -> Tensor:
+        """Fetch the pixels of some rows, or of all."""
+        return self._load(range(self._size) if rows is None else rows)

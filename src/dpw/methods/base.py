@@ -1,0 +1,220 @@
+"""What every method is: how it learns one task, answers for images, and gives its state away."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dpw.backbone import Backbone
+from dpw.data.protocol import get_protocol
+from dpw.data.task import Task
+from dpw.errors import InputError
+from dpw.images import Images
+from dpw.methods.candidates import Candidates, ClassGroup
+from dpw.methods.config import MethodConfig
+from dpw.routing import Route
+
+
+class TaskImages(Protocol):
+    """The training images of a task, in a fixed order and without augmentation."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+        ...
+
+    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Pixels `(B, 3, H, W)` and labels `(B,)` on the method's device."""
+        ...
+
+
+@dataclass(frozen=True)
+class LearnedTask:
+    """What a method remembers of a task besides tensors."""
+
+    name: str
+    classes: tuple[str, ...]
+    templates: tuple[str, ...]
+    protocol: str = "coop"
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def group(self) -> ClassGroup:
+        """The task's classes with the templates its protocol uses at test time."""
+        ensemble = get_protocol(self.protocol).ensemble
+        return ClassGroup(self.name, self.classes, self.templates if ensemble else self.templates[:1])
+
+
+class Method(nn.Module, ABC):
+    """A way to keep learning; subclasses are one file each and register under a name."""
+
+    name: ClassVar[str]
+    config_class: ClassVar[type[MethodConfig]] = MethodConfig
+    summary: ClassVar[str] = ""
+    status: ClassVar[str] = "from the paper and its code"
+    routes: ClassVar[bool] = False
+
+    def __init__(self, backbone: Backbone, config: MethodConfig) -> None:
+        """Stand on a frozen backbone, with no task learned."""
+        super().__init__()
+        self.backbone = backbone
+        self.config = config
+        self.tasks: list[LearnedTask] = []
+        self.step = 0  # set before every training batch, so that what a method draws depends on it alone
+        self._tokens: dict[ClassGroup, Tensor] = {}
+
+    # ------------------------------------------------------------------------------------ learning a task
+
+    def begin_task(self, task: Task, images: TaskImages) -> None:  # noqa: ARG002
+        """Make room for a task: new parameters, statistics of its images."""
+        if task.name in self.task_names:
+            raise InputError(f"task {task.name!r} is already learned: forget it first or choose another name")
+        self.tasks.append(LearnedTask(task.name, task.classes, task.templates, task.protocol))
+
+    @abstractmethod
+    def task_logits(self, pixels: Tensor) -> Tensor:
+        """Logits over the classes of the task being learned, the task being known."""
+
+    def forward(self, pixels: Tensor, labels: Tensor) -> Tensor:
+        """The training loss of a batch."""
+        smoothing = self.config.training.label_smoothing
+        return F.cross_entropy(self.task_logits(pixels), labels, label_smoothing=smoothing)
+
+    def after_step(self, step: int) -> None:
+        """Called after every optimiser step, for methods that average or count."""
+
+    def end_epoch(self) -> None:
+        """Called after the last step of every epoch, before validation."""
+
+    def end_task(self, images: TaskImages) -> None:  # noqa: ARG002
+        """Close a task with the selected weights: last statistics, nothing trainable any more."""
+        self.requires_grad_(requires_grad=False)
+
+    def trainable(self) -> dict[str, nn.Parameter]:
+        """The parameters the optimiser may change now."""
+        return {name: tensor for name, tensor in self.named_parameters() if tensor.requires_grad}
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """A copy of everything training changes, to come back to the best epoch."""
+        buffers = {n: t for n, t in self.named_buffers() if not n.startswith("backbone.")}
+        return {name: tensor.detach().clone() for name, tensor in {**self.trainable(), **buffers}.items()}
+
+    def restore(self, snapshot: Mapping[str, Tensor]) -> None:
+        """Go back to a snapshot of the same task."""
+        current = {**self.trainable(), **dict(self.named_buffers())}
+        with torch.no_grad():
+            for name, tensor in snapshot.items():
+                current[name].copy_(tensor)
+
+    # ------------------------------------------------------------------------------------------ answering
+
+    @abstractmethod
+    def logits(self, images: Images, candidates: Candidates) -> Tensor:
+        """Logits `(B, C)` over the candidates, nobody having said which task the images belong to."""
+
+    def route(self, images: Images) -> Route | None:  # noqa: ARG002
+        """Which task each image was taken for, or None if the method does not ask."""
+        return None
+
+    # ----------------------------------------------------------------------------------- state, as tensors
+
+    def shared_state(self) -> dict[str, Tensor]:
+        """Tensors that belong to no single task."""
+        return {}
+
+    def load_shared_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take shared tensors back."""
+        if tensors:
+            raise InputError(f"method {self.name!r} has no shared state but was given {sorted(tensors)[0]!r}")
+
+    def task_state(self, index: int) -> dict[str, Tensor]:  # noqa: ARG002
+        """All tensors of one task, parameters and statistics."""
+        return {}
+
+    def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:
+        """Append a task from its stored tensors."""
+        if tensors:
+            raise InputError(
+                f"method {self.name!r} keeps nothing per task but was given {sorted(tensors)[0]!r}"
+            )
+        self.tasks.append(task)
+
+    def forget(self, index: int) -> None:
+        """Remove a task; refused by methods whose tasks live in the same weights."""
+        raise InputError(
+            f"method {self.name!r} mixes all tasks in one set of weights, so {self.tasks[index].name!r} "
+            "cannot be forgotten alone"
+        )
+
+    def progress_state(self) -> dict[str, Tensor]:
+        """Tensors that matter only while a task is being trained."""
+        return {}
+
+    def load_progress_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take the tensors of an interrupted training back."""
+
+    # -------------------------------------------------------------------------------------- shared helpers
+
+    @property
+    def task_names(self) -> list[str]:
+        """Names of the learned tasks in order."""
+        return [task.name for task in self.tasks]
+
+    def parameter_count(self) -> int:
+        """Learned parameters of all tasks so far, the frozen backbone apart."""
+        named = self.named_parameters()
+        return sum(tensor.numel() for name, tensor in named if not name.startswith("backbone."))
+
+    def tokens(self, group: ClassGroup) -> Tensor:
+        """Token ids of all prompts of a group `(templates · C, N)`, tokenised once."""
+        if group not in self._tokens:
+            prompts = [prompt for row in group.prompts() for prompt in row]
+            self._tokens[group] = self.backbone.tokenize(prompts)
+        return self._tokens[group].to(self.backbone.device)
+
+    def training_tokens(self) -> Tensor:
+        """Token ids of the classes being learned, by the first template."""
+        task = self.tasks[-1]
+        return self.tokens(ClassGroup(task.name, task.classes, task.templates[:1]))
+
+    def frozen_image_features(self, pixels: Tensor) -> Tensor:
+        """Normalised features of plain CLIP."""
+        return F.normalize(self.backbone.encode_images(pixels), dim=-1)
+
+    def frozen_text_features(self, group: ClassGroup) -> Tensor:
+        """Normalised class features of plain CLIP, averaged over the group's templates, `(C, E)`."""
+        return ensemble(self.backbone.encode_texts(self.tokens(group)), len(group.templates))
+
+    def collect_features(self, images: TaskImages) -> tuple[Tensor, Tensor]:
+        """Frozen features and labels of all training images, in order."""
+        with torch.no_grad():
+            pairs = [(self.frozen_image_features(pixels), labels) for pixels, labels in images.batches()]
+        features, labels = zip(*pairs, strict=True)
+        return torch.cat(features), torch.cat(labels)
+
+
+def ensemble(features: Tensor, templates: int) -> Tensor:
+    """Normalise `(templates · C, E)`, average over the templates and normalise again."""
+    by_template = F.normalize(features, dim=-1).view(templates, -1, features.shape[-1])
+    return by_template[0] if templates == 1 else F.normalize(by_template.mean(dim=0), dim=-1)
+
+
+METHODS: dict[str, type[Method]] = {}
+PRESETS: dict[str, dict[str, dict[str, Any]]] = {}
+
+Registered = TypeVar("Registered", bound=type[Method])
+
+
+def register(**presets: dict[str, Any]) -> Callable[[Registered], Registered]:
+    """Make a method available under its name, with named presets of its settings."""
+
+    def add(kind: Registered) -> Registered:
+        if kind.name in METHODS:
+            raise ValueError(f"two methods are called {kind.name!r}")
+        METHODS[kind.name] = kind
+        PRESETS[kind.name] = {"default": {}, **presets}
+        return kind
+
+    return add

@@ -1,0 +1,48 @@
+"""Between which classes a prediction is made."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ClassGroup:
+    """Classes that belong together, with the templates their text features are averaged over."""
+
+    name: str
+    classes: tuple[str, ...]
+    templates: tuple[str, ...] = ("a photo of a {}.",)
+
+    def prompts(self) -> list[list[str]]:
+        """The prompts of every class, one list for each template."""
+        return [
+            [template.replace("{}", name).replace("_", " ") for name in self.classes]
+            for template in self.templates
+        ]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The class list of one question to a method.
+
+    `by_task` asks over all learned tasks at once (class-incremental): each group is the learned task of that
+    name and is scored with that task's own parameters. Otherwise the one group is any class list (that of a
+    test set, or zero-shot classes), scored with whichever task each image is routed to.
+    """
+
+    groups: tuple[ClassGroup, ...]
+    by_task: bool = False
+
+    @classmethod
+    def among(cls, group: ClassGroup) -> "Candidates":
+        """Choose between the classes of one group."""
+        return cls((group,))
+
+    @classmethod
+    def learned(cls, groups: Sequence[ClassGroup]) -> "Candidates":
+        """Choose between all classes of all learned tasks."""
+        return cls(tuple(groups), by_task=True)
+
+    @property
+    def classes(self) -> list[tuple[str, str]]:
+        """Every candidate as (group, class), in the order of the logits."""
+        return [(group.name, name) for group in self.groups for name in group.classes]

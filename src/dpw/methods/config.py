@@ -1,0 +1,99 @@
+"""Typed, validated settings: an unknown key or a wrong value is an error before anything runs."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dpw.errors import InputError
+
+
+class Settings(BaseModel):
+    """Base of all settings: immutable, and nothing unknown is accepted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TrainingConfig(Settings):
+    """How one task is trained; every method's preset fills this in from its paper or code."""
+
+    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    learning_rate: float = Field(1.25, gt=0)
+    task_learning_rates: dict[str, float] = Field(default_factory=dict)
+    momentum: float = Field(0.0, ge=0, lt=1)
+    betas: tuple[float, float] = (0.9, 0.999)
+    weight_decay: float = Field(0.0, ge=0)
+    batch_size: int = Field(32, ge=1)
+    epochs: int | None = Field(10, ge=1)
+    iterations: int | None = Field(None, ge=1)
+    task_epochs: dict[str, int] = Field(default_factory=dict)
+    schedule: Literal["cosine", "warmup-cosine", "constant"] = "cosine"
+    final_factor: float = Field(1e-3, ge=0, le=1)
+    warmup: int = Field(0, ge=0)
+    label_smoothing: float = Field(0.0, ge=0, lt=1)
+    drop_last: bool = True
+    select: Literal["best-validation", "last"] = "best-validation"
+
+
+class MethodConfig(Settings):
+    """Settings every method has."""
+
+    seed: int = Field(0, ge=0)
+    training: TrainingConfig = TrainingConfig()
+
+
+class RoutedConfig(MethodConfig):
+    """Settings of methods that decide for themselves which task's parameters an image needs."""
+
+    decision: Literal["per-image", "batch-vote"] = "per-image"
+
+
+Config = TypeVar("Config", bound=Settings)
+
+
+def build(kind: type[Config], values: Mapping[str, Any]) -> Config:
+    """Validate settings; all mistakes come in one error, unknown keys with the nearest valid name."""
+    try:
+        return kind.model_validate(dict(values))
+    except ValidationError as error:
+        problems = [_sentence(kind, detail) for detail in error.errors()]
+        raise InputError(f"{len(problems)} wrong setting(s): " + "; ".join(problems)) from error
+
+
+def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay changes over settings, section by section; dotted keys reach into sections."""
+    merged: dict[str, Any] = dict(base)
+    for key, value in changes.items():
+        head, _, rest = key.partition(".")
+        if rest:
+            value = {rest: value}
+        if isinstance(value, Mapping) and isinstance(merged.get(head, {}), Mapping):
+            merged[head] = merge(merged.get(head, {}), value)
+        else:
+            merged[head] = value
+    return merged
+
+
+def keys_of(kind: type[BaseModel], prefix: str = "") -> list[str]:
+    """All settings of a kind by dotted name."""
+    names: list[str] = []
+    for name, field in kind.model_fields.items():
+        inner = next((t for t in (field.annotation, *get_args(field.annotation)) if _is_section(t)), None)
+        names += keys_of(inner, f"{prefix}{name}.") if inner is not None else [prefix + name]
+    return names
+
+
+def _is_section(annotation: Any) -> bool:
+    """Whether a field holds settings of its own."""
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _sentence(kind: type[BaseModel], detail: Any) -> str:
+    """One mistake in words: the key, what was given, what would be right."""
+    key = ".".join(str(part) for part in detail["loc"])
+    if detail["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(key, keys_of(kind), n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]!r}?" if near else f"valid are {', '.join(keys_of(kind))}"
+        return f"unknown setting {key!r}, {hint}"
+    return f"{key} = {detail['input']!r}: {detail['msg'][0].lower()}{detail['msg'][1:]}"

@@ -1,0 +1,78 @@
+"""Cosines between images and class texts, where the text features depend on each image's own weight."""
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from dpw.methods.candidates import ClassGroup
+
+# encode(task, group, weight (W,), filtered (W,)) gives normalised class features (W, C, E).
+Encode = Callable[[int, ClassGroup, Tensor, Tensor], Tensor]
+
+
+class WeightedTexts:
+    """Text features for any weight: encoded exactly, or read from a grid that is filled once."""
+
+    def __init__(self, encode: Encode, mode: Literal["exact", "grid"], points: int) -> None:
+        """`points` is the number of intervals of the grid over weights from 0 to 1."""
+        self.encode = encode
+        self.mode = mode
+        self.points = points
+        self._grid: dict[tuple[int, ClassGroup, int, bool], Tensor] = {}
+
+    def clear(self) -> None:
+        """Drop all kept text features, because tasks have moved."""
+        self._grid.clear()
+
+    def cosines(
+        self, features: Tensor, task: int, group: ClassGroup, weight: Tensor, filtered: Tensor
+    ) -> Tensor:
+        """Cosine `(B, C)` of every image with the group's classes at the image's own text weight."""
+        if self.mode == "exact":
+            return self._exact(features, task, group, weight, filtered)
+        return self._interpolated(features, task, group, weight, filtered)
+
+    def _exact(
+        self, features: Tensor, task: int, group: ClassGroup, weight: Tensor, filtered: Tensor
+    ) -> Tensor:
+        """Encode the texts once for each different weight."""
+        out = features.new_empty(len(features), len(group.classes))
+        for value, gate, rows in _equal_rows(weight, filtered):
+            texts = self.encode(task, group, weight.new_tensor([value]), filtered.new_tensor([gate]))
+            out[rows] = features[rows] @ texts[0].to(features).T
+        return out
+
+    def _interpolated(
+        self, features: Tensor, task: int, group: ClassGroup, weight: Tensor, filtered: Tensor
+    ) -> Tensor:
+        """Read between two grid points: the cosine with the normalised mixture of their text features."""
+        position = weight.clamp(0, 1) * self.points
+        lower = position.floor().clamp(max=self.points - 1)
+        cells = [(int(cell), bool(gate), rows) for cell, gate, rows in _equal_rows(lower, filtered)]
+        self._fill(task, group, {(cell + step, gate) for cell, gate, _ in cells for step in (0, 1)})
+        out = features.new_empty(len(features), len(group.classes))
+        for cell, gate, rows in cells:
+            low, high = (self._grid[task, group, cell + step, gate].to(features) for step in (0, 1))
+            share = (position[rows] - cell).to(features)[:, None]
+            mixed = (1 - share) * (features[rows] @ low.T) + share * (features[rows] @ high.T)
+            # ‖(1−a)·low + a·high‖², both being unit vectors.
+            alike = (low * high).sum(dim=-1)
+            out[rows] = mixed / ((1 - share) ** 2 + share**2 + 2 * share * (1 - share) * alike).sqrt()
+        return out
+
+    def _fill(self, task: int, group: ClassGroup, needed: set[tuple[int, bool]]) -> None:
+        """Encode the grid points that are missing; they stay valid because a learned task never changes."""
+        missing = sorted(point for point in needed if (task, group, *point) not in self._grid)
+        if missing:
+            weight = torch.tensor([point / self.points for point, _ in missing], dtype=torch.float64)
+            texts = self.encode(task, group, weight, torch.tensor([gate for _, gate in missing]))
+            self._grid |= {(task, group, *point): rows for point, rows in zip(missing, texts, strict=True)}
+
+
+def _equal_rows(value: Tensor, filtered: Tensor) -> Iterator[tuple[float, bool, Tensor]]:
+    """Rows that share a value and a gate, with both."""
+    pairs = list(zip(value.tolist(), filtered.tolist(), strict=True))
+    for pair in sorted(set(pairs)):
+        yield *pair, torch.tensor([row for row, other in enumerate(pairs) if other == pair])
