@@ -61,9 +61,7 @@ def task_tensors(case: dict[str, Tensor], task: int, layers: int, prefix: str = 
             f"{ours}.weight": stack(case, theirs, "repa_weight", layers, where),
             f"{ours}.bias": stack(case, theirs, "repa_bias", layers, where),
             f"{ours}.values": stack(case, theirs, "prefix_value", layers, where),
-            f"{ours}.up": stack(case, theirs, "adapter_up_weight", layers, where)
-            .transpose(1, 2)
-            .contiguous(),
+            f"{ours}.up": up.contiguous(),
             f"{ours}.up_bias": stack(case, theirs, "adapter_up_bias", layers, where),
         }
     for name in ("cls_mean", "cls_var"):
