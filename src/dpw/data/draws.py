@@ -25,7 +25,7 @@ def divide(labels: Sequence[int], fractions: Sequence[float], key: str) -> list[
         shuffled = list(places)
         generator.shuffle(shuffled)
         start = 0
-        for part, fraction in zip(parts, fractions, strict=False):
+        for part, fraction in zip(parts[:-1], fractions, strict=True):
             stop = min(start + round(fraction * len(places)), len(places) - 1)
             part += shuffled[start:stop]
             start = stop

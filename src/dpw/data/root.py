@@ -19,6 +19,7 @@ class Root:
             raise InputError(f"{path} is not a folder; give the folder that holds the images")
         self.path = path.resolve()
         self._listings: dict[Path, dict[str, bool]] = {}
+        self._known_inside: dict[Path, bool] = {}
 
     def problem(self, name: str, named_by: str) -> str | None:
         """Say in one sentence why `name` cannot be read, or nothing when it can."""
@@ -80,4 +81,6 @@ class Root:
 
     def _inside(self, path: Path) -> bool:
         """Whether a path, with all links followed, is still in the root."""
-        return path.resolve().is_relative_to(self.path)
+        if path not in self._known_inside:
+            self._known_inside[path] = path.resolve().is_relative_to(self.path)
+        return self._known_inside[path]

@@ -76,7 +76,7 @@ class ArrayImages:
         """Keep the arrays by reference; `name` is what error messages call them."""
         self.images = images
         self.name = name
-        for index in range(len(images)):
+        for index in range(1 if isinstance(images, np.ndarray) and len(images) else len(images)):
             _check_array(images[index], self.where(index))
 
     def __len__(self) -> int:
