@@ -35,7 +35,7 @@ def task_from_folder(
     splits = (
         {part: _read(root, folder, classes) for part, folder in parts.items()}
         if parts
-        else _divided(_read(root, ".", classes), fractions, f"{seed}-{name}-folder")
+        else divided(_read(root, ".", classes), fractions, f"{seed}-{name}-folder")
     )
     task = Task(
         name=name,
@@ -76,7 +76,7 @@ def _read(root: Root, folder: str, classes: list[str]) -> Split:
     return Split.from_files(paths, labels)
 
 
-def _divided(images: Split, fractions: tuple[float, float], key: str) -> dict[str, Split]:
+def divided(images: Split, fractions: tuple[float, float], key: str) -> dict[str, Split]:
     """Divide images by class into val, test and, with the rest, train."""
     val, test = fractions
     if not (0 <= val < 1 and 0 <= test < 1 and val + test < 1):

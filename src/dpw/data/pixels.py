@@ -1,61 +1,23 @@
-"""A cache of preprocessed uint8 pixels, so that an image is decoded and resized once and not every epoch.
+"""Preprocessed uint8 pixels, decoded and resized once and then read back every epoch."""
 
-On disk, for each preprocessing, there are segments: `NAME.pixels` (records of equal size, mapped into memory to
-read) and `NAME.index` (one entry of 28 bytes for each record, written after its record). A segment has one
-writer, the process that made it, so two processes never write to the same file and need no lock; each reads the
-segments of all.
-"""
-
-import contextlib
 import hashlib
 import os
-import struct
-import uuid
-import weakref
-import zlib
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from dpw.data.augment import random_resized_crop
+from dpw.data.protocol import get_protocol
+from dpw.data.segments import KEY_BYTES, SegmentStore
 from dpw.data.split import Split
+from dpw.data.task import Task
 from dpw.errors import InputError
 from dpw.preprocessing import Pixels, Preprocessing
 
 DEFAULT_MAX_BYTES = 32 * 1024**3
-RECORDS_IN_SEGMENT = 256
-SEGMENTS_AT_LEAST = 16
-ENTRY = struct.Struct("<20sII")
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a record lies and what its checksum is."""
-
-    segment: str
-    slot: int
-    checksum: int
-
-
-@dataclass
-class _OwnSegment:
-    """The segment this process is filling."""
-
-    name: str
-    process: int
-    capacity: int
-    filled: int = 0
-
-
-@dataclass
-class _Known:
-    """What has been read of the index files so far."""
-
-    places: dict[bytes, _Place] = field(default_factory=dict)
-    read_bytes: dict[str, int] = field(default_factory=dict)
-    used: set[str] = field(default_factory=set)
 
 
 class PixelCache:
@@ -68,44 +30,40 @@ class PixelCache:
         max_bytes: int = DEFAULT_MAX_BYTES,
         workers: int | None = None,
     ) -> None:
-        """Keep pixels below `folder` (None: keep nothing), at most `max_bytes`, decoding with `workers` threads."""
+        """Keep at most `max_bytes` below `folder` (None: keep nothing); decode with `workers` threads."""
         self.preprocessing = preprocessing
-        self.height, self.width = _fixed_size(preprocessing)
-        self.max_bytes = max_bytes
+        self.size = pixel_size(preprocessing)
+        self.folder, self.max_bytes = folder, max_bytes
         self.workers = workers if workers is not None else min(8, os.cpu_count() or 1)
-        self._base = folder
-        self._folder = None if folder is None else folder / f"pixels-{preprocessing.pixel_fingerprint}"
-        self._record = 3 * self.height * self.width
-        self._known = _Known()
-        self._own: _OwnSegment | None = None
-        if self._folder is not None:
-            try:
-                self._folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError(
-                    f"pixel cache {self._folder} cannot be made ({error.strerror}); choose another folder"
-                ) from error
-        self._close = weakref.finalize(self, lambda: None)
+        self._lock = threading.Lock()
+        self._store = None
+        if folder is not None:
+            record_bytes = 3 * self.size[0] * self.size[1]
+            kind = f"pixels-{preprocessing.pixel_fingerprint}"
+            self._store = SegmentStore(folder, kind, record_bytes, max_bytes)
 
     def pixels(self, split: Split, indices: Sequence[int]) -> Pixels:
         """Pixels of the images at these places of the split, as uint8 `(len(indices), 3, H, W)`."""
-        batch = np.empty((len(indices), 3, self.height, self.width), dtype=np.uint8)
-        if self._folder is None:
-            self._decode(split, [(row, index, b"") for row, index in enumerate(indices)], batch)
+        batch = np.empty((len(indices), 3, *self.size), dtype=np.uint8)
+        if self._store is None:
+            self._decode(split, indices, range(len(indices)), batch)
             return batch
-        wanted = [(row, index, _key(split.key(index))) for row, index in enumerate(indices)]
-        missing = self._read(wanted, batch)
+        keys = [_short(split.key(index)) for index in indices]
+        with self._lock:
+            missing = self._read(keys, range(len(keys)), batch)
+            if missing:
+                self._store.refresh()
+                missing = self._read(keys, missing, batch)
         if missing:
-            self._refresh()
-            missing = self._read(missing, batch)
-        if missing:
-            self._decode(split, missing, batch)
-            self._keep([(key, batch[row]) for row, _, key in missing])
+            self._decode(split, indices, missing, batch)
+            with self._lock:
+                self._store.add([(keys[row], batch[row]) for row in missing])
         return batch
 
     def close(self) -> None:
-        """Give back the disk space that the last segment reserved and did not need."""
-        self._finish_segment()
+        """Give back disk space that was reserved and not needed; the cache can still be used."""
+        if self._store is not None:
+            self._store.close()
 
     def __enter__(self) -> "PixelCache":
         """Use the cache in a `with` block."""
@@ -114,3 +72,71 @@ class PixelCache:
     def __exit__(self, *_: object) -> None:
         """Close at the end of the block."""
         self.close()
+
+    def __reduce__(self) -> tuple[type["PixelCache"], tuple[Preprocessing, Path | None, int, int]]:
+        """Travel to another process as its settings; the other process opens the folder anew."""
+        return PixelCache, (self.preprocessing, self.folder, self.max_bytes, self.workers)
+
+    def _read(self, keys: Sequence[bytes], rows: Sequence[int], batch: Pixels) -> list[int]:
+        """Fill the rows that are on disk and give the others."""
+        assert self._store is not None
+        missing = set(rows)
+        for position, record in self._store.read([keys[row] for row in rows]):
+            batch[rows[position]] = record.reshape(3, *self.size)
+            missing.discard(rows[position])
+        return sorted(missing)
+
+    def _decode(self, split: Split, indices: Sequence[int], rows: Sequence[int], batch: Pixels) -> None:
+        """Decode and preprocess the images of some rows."""
+
+        def decode(row: int) -> None:
+            """Fill one row."""
+            batch[row] = self.preprocessing.pixels(split[indices[row]].image)
+
+        in_threads(decode, rows, self.workers)
+
+
+def training_pixels(
+    cache: PixelCache, task: Task, indices: Sequence[int], *, seed: int, epoch: int
+) -> Pixels:
+    """Pixels of training images as the task's protocol wants them: as at test time, or randomly cropped."""
+    if not get_protocol(task.protocol).random_crop:
+        return cache.pixels(task.train, indices)
+    batch = np.empty((len(indices), 3, *cache.size), dtype=np.uint8)
+
+    def crop(row: int) -> None:
+        """Fill one row."""
+        image = task.train[indices[row]].image
+        cut = random_resized_crop(image, cache.size, seed=seed, epoch=epoch, index=indices[row])
+        batch[row] = np.asarray(cut, dtype=np.uint8).transpose(2, 0, 1)
+
+    in_threads(crop, range(len(indices)), cache.workers)
+    return batch
+
+
+def pixel_size(preprocessing: Preprocessing) -> tuple[int, int]:
+    """Height and width of every image after preprocessing."""
+    if preprocessing.crop is not None:
+        return preprocessing.crop
+    if isinstance(preprocessing.size, tuple):
+        return preprocessing.size
+    raise InputError(
+        f"preprocessing with size {preprocessing.size} and no crop gives images of different sizes; "
+        "set crop or a size of (height, width)"
+    )
+
+
+def in_threads(work: Callable[[int], None], rows: Sequence[int], workers: int) -> None:
+    """Do some work for every row, in threads when there is more than one; the first error is raised."""
+    if workers <= 1 or len(rows) <= 1:
+        for row in rows:
+            work(row)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        for _ in pool.map(work, rows):
+            pass
+
+
+def _short(key: str) -> bytes:
+    """A key of fixed length."""
+    return hashlib.sha256(key.encode()).digest()[:KEY_BYTES]

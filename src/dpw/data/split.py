@@ -4,7 +4,7 @@ import hashlib
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol, overload
+from typing import BinaryIO, NamedTuple, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -61,8 +61,9 @@ class FileImages:
         try:
             found = Path(self.paths[index]).stat()
         except OSError as error:
-            raise _missing(Path(self.paths[index])) from error
-        return _digest(f"{Path(self.paths[index]).absolute()}|{found.st_size}|{found.st_mtime_ns}".encode())
+            raise _missing(self.paths[index]) from error
+        place = Path(self.paths[index]).absolute()
+        return content_key(f"{place}|{found.st_size}|{found.st_mtime_ns}".encode())
 
     def where(self, index: int) -> str:
         """Give the path."""
@@ -90,7 +91,7 @@ class ArrayImages:
     def key(self, index: int) -> str:
         """Identify an array by its pixels."""
         array = np.ascontiguousarray(self.images[index])
-        return _digest(str(array.shape).encode() + array.tobytes())
+        return content_key(str(array.shape).encode() + array.tobytes())
 
     def where(self, index: int) -> str:
         """Give the position, such as `mnist/train[17]`."""
@@ -181,29 +182,30 @@ class Split(Sequence[Sample]):
         return self.select(order)
 
 
-def open_image(path: Path) -> Image.Image:
+def open_image(file: Path | BinaryIO, where: str | None = None) -> Image.Image:
     """Decode a file to an upright RGB image, or say in one sentence why that is impossible."""
+    place = where or str(file)
     try:
-        with Image.open(path) as image:
+        with Image.open(file) as image:
             return upright_rgb(image)
     except FileNotFoundError as error:
-        raise _missing(path) from error
+        raise _missing(place) from error
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
-        raise InputError(f"{path} {_reason(path, error)}; replace it by a good copy or remove it") from error
+        raise InputError(f"{place} {_reason(file, error)}; replace it by a good copy or remove it") from error
 
 
-def _reason(path: Path, error: Exception) -> str:
+def _reason(file: Path | BinaryIO, error: Exception) -> str:
     """Say what is wrong with an image file."""
-    if path.is_dir():
+    if isinstance(file, Path) and file.is_dir():
         return "is a folder, not an image"
-    if path.is_file() and path.stat().st_size == 0:
+    if isinstance(file, Path) and file.is_file() and file.stat().st_size == 0:
         return "is an empty file (0 bytes)"
     if isinstance(error, UnidentifiedImageError):
         return "is not an image that can be read"
     return f"cannot be decoded ({error})"
 
 
-def _missing(path: Path) -> InputError:
+def _missing(path: str) -> InputError:
     """Explain that a file is not there."""
     return InputError(f"{path} does not exist; put the image there or remove its entry from the split")
 
@@ -216,6 +218,6 @@ def _check_array(array: npt.NDArray[np.uint8], where: str) -> None:
         )
 
 
-def _digest(content: bytes) -> str:
+def content_key(content: bytes) -> str:
     """Shorten content to a fixed-length identity."""
     return hashlib.sha256(content).hexdigest()[:40]

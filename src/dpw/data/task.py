@@ -59,6 +59,75 @@ class Task:
             protocol=protocol,
         )
 
+    @classmethod
+    def from_table(
+        cls,
+        path: Path | str,
+        *,
+        name: str | None = None,
+        root: Path | str | None = None,
+        path_column: str = "path",
+        label_column: str = "label",
+        split_column: str = "split",
+        classes: Sequence[str] | None = None,
+        class_names: Mapping[str, str] | None = None,
+        templates: Sequence[str] = DEFAULT_TEMPLATES,
+        val_fraction: float = 0.1,
+        test_fraction: float = 0.2,
+        seed: int = 0,
+        protocol: str = "coop",
+    ) -> "Task":
+        """Read a CSV or Parquet table of image paths (inside `root`) and labels, with or without splits."""
+        from dpw.data.tables import TableColumns, task_from_table
+
+        return task_from_table(
+            Path(path),
+            name=name,
+            root=None if root is None else Path(root),
+            columns=TableColumns(path_column, label_column, split_column),
+            classes=classes,
+            class_names=class_names or {},
+            templates=tuple(templates),
+            fractions=(val_fraction, test_fraction),
+            seed=seed,
+            protocol=protocol,
+        )
+
+    @classmethod
+    def from_dataset(
+        cls,
+        source: Path | str,
+        *,
+        name: str | None = None,
+        config: str | None = None,
+        image_column: str = "image",
+        label_column: str = "label",
+        train_split: str = "train",
+        val_split: str | None = None,
+        test_split: str | None = "test",
+        class_names: Mapping[str, str] | None = None,
+        templates: Sequence[str] = DEFAULT_TEMPLATES,
+        val_fraction: float = 0.1,
+        test_fraction: float = 0.2,
+        cache_folder: Path | str | None = None,
+        seed: int = 0,
+        protocol: str = "coop",
+    ) -> "Task":
+        """Read a Hugging Face dataset by hub name or from a local copy."""
+        from dpw.data.hub import HubChoice, task_from_dataset
+
+        cache = None if cache_folder is None else Path(cache_folder)
+        return task_from_dataset(
+            str(source),
+            name=name,
+            choice=HubChoice(config, image_column, label_column, train_split, val_split, test_split, cache),
+            class_names=class_names or {},
+            templates=tuple(templates),
+            fractions=(val_fraction, test_fraction),
+            seed=seed,
+            protocol=protocol,
+        )
+
     def templates_at_test(self) -> tuple[str, ...]:
         """The templates whose text features are averaged at test time, as the protocol wants it."""
         return self.templates if get_protocol(self.protocol).ensemble else self.templates[:1]
