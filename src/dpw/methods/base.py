@@ -108,6 +108,17 @@ class Method(nn.Module, ABC):
             for name, tensor in snapshot.items():
                 current[name].copy_(tensor)
 
+    def shared_snapshot(self) -> dict[str, Tensor]:
+        """A copy of the shared tensors, to come back to if a task is abandoned."""
+        return {name: tensor.detach().clone() for name, tensor in self.shared_state().items()}
+
+    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
+        """Leave a task half-way: keep the first `learned` tasks and the shared tensors from before it."""
+        del self.tasks[learned:]
+        self.requires_grad_(requires_grad=False)
+        if shared:
+            self.load_shared_state(shared)
+
     # ------------------------------------------------------------------------------------------ answering
 
     @abstractmethod

@@ -18,6 +18,7 @@ from dpw.backbone import Backbone
 from dpw.data.task import Task
 from dpw.errors import InputError
 from dpw.images import Images
+from dpw.memory import FeatureMemory
 from dpw.methods.base import LearnedTask, Method, TaskImages, ensemble
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import RoutedConfig
@@ -33,7 +34,7 @@ class CalibratedConfig(RoutedConfig):
     ridge: float = Field(1e-7, gt=0)
     fit_drop_last: bool = False
     gate: float = Field(0.825, ge=0, le=1)
-    text_weight: Literal["exact", "grid"] = "exact"
+    text_weight: Literal["exact", "grid"] = "grid"
     grid_points: int = Field(32, ge=2)
 
 
@@ -48,6 +49,7 @@ class CalibratedMethod(Method):
         super().__init__(backbone, config)
         self.bank = nn.ModuleList()
         self.router = GaussianRouter(backbone.feature_width)
+        self.memory: FeatureMemory | None = None
         self.texts = WeightedTexts(self.encode_texts, config.text_weight, config.grid_points)
 
     # ------------------------------------------------------------------- what a method of this kind brings
@@ -89,6 +91,11 @@ class CalibratedMethod(Method):
         texts = self.backbone.encode_texts(self.training_tokens(), self.text_adaptation(index, None, None))
         return self.backbone.logit_scale * F.normalize(images, dim=-1) @ F.normalize(texts, dim=-1).T
 
+    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
+        """Also drop the module and the Gaussian of the abandoned task."""
+        super().abandon(learned, shared)
+        del self.bank[learned:], self.router.means[learned:], self.router.choleskys[learned:]
+
     # ------------------------------------------------------------------------------------------ answering
 
     def route(self, images: Images) -> Route | None:
@@ -99,7 +106,11 @@ class CalibratedMethod(Method):
 
     def frozen_features(self, images: Images) -> Tensor:
         """Normalised features of plain CLIP, which the router looks at."""
-        return self.frozen_image_features(images.pixels())
+        if self.memory is None or images.keys is None:
+            return self.frozen_image_features(images.pixels())
+        keys = [("frozen", key) for key in images.keys]
+        rows = self.memory.recall(keys, lambda rows: self.frozen_image_features(images.pixels(rows)))
+        return rows.to(self.backbone.device)
 
     def logits(self, images: Images, candidates: Candidates) -> Tensor:
         """Route every image, then compare its features with the texts its weights give."""
@@ -138,13 +149,27 @@ class CalibratedMethod(Method):
 
     def adapted_features(self, images: Images, route: Route) -> Tensor:
         """Normalised image features, each image with the module it was routed to, in the given order."""
+
+        def compute(rows: list[int]) -> Tensor:
+            """Adapt only these images, grouped by task."""
+            return self._adapt(images.pixels(rows), *(part[rows] for part in parts))
+
+        parts = route.task, route.weight, route.gate_weight < self.config.gate
+        if self.memory is None or images.keys is None:
+            return compute(list(range(len(images))))
+        # A task's module never changes once it is learned, so the choice and the weight say everything.
+        choices = zip(*(part.tolist() for part in parts), images.keys, strict=True)
+        return self.memory.recall(list(choices), compute).to(self.backbone.device)
+
+    def _adapt(self, pixels: Tensor, task: Tensor, weight: Tensor, filtered: Tensor) -> Tensor:
+        """Run a mixed batch through the image tower task by task, and put it back in order."""
         scale = self.backbone.logit_scale
-        features = scale.new_empty(len(images), self.backbone.feature_width)
-        for index, rows in rows_by_task(route.task):
-            weight, filtered = route.weight[rows], route.gate_weight[rows] < self.config.gate
-            pixels = images.pixels(rows.tolist())
-            adaptation = self.image_adaptation(index, weight.to(features), filtered.to(features.device))
-            encoded = self.backbone.encode_images(pixels, adaptation)
+        features = scale.new_empty(len(pixels), self.backbone.feature_width)
+        for index, rows in rows_by_task(task):
+            adaptation = self.image_adaptation(
+                index, weight[rows].to(features), filtered[rows].to(features.device)
+            )
+            encoded = self.backbone.encode_images(pixels[rows.to(pixels.device)], adaptation)
             features[rows] = F.normalize(encoded, dim=-1).to(features)
         return features
 
@@ -187,6 +212,8 @@ class CalibratedMethod(Method):
         self.router.remove(index)
         del self.bank[index], self.tasks[index]
         self.texts.clear()
+        if self.memory is not None:
+            self.memory = FeatureMemory()
 
     def _index_of(self, name: str) -> int:
         """Position of a learned task."""

@@ -46,7 +46,7 @@ class DIKIAdaptation(Adaptation):
         return paper.attention_residual(q, *self.blocks[block], sample_weight=self.weight)
 
 
-@register(official={"decision": "batch-vote", "fit_drop_last": True})
+@register(official={"decision": "batch-vote", "fit_drop_last": True, "text_weight": "exact"})
 class DIKI(CalibratedMethod):
     """Separate softmax over raw prefixes, weighted by the distribution-aware calibration."""
 

@@ -59,6 +59,7 @@ OFFICIAL = {
     "cls_statistics": "training",
     "fit_drop_last": True,
     "decision": "batch-vote",
+    "text_weight": "exact",
 }
 
 

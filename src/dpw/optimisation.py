@@ -1,0 +1,58 @@
+"""Optimisers and learning rates from a method's settings."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dpw.methods.config import TrainingConfig
+
+
+def make_optimizer(
+    parameters: Iterable[nn.Parameter], config: TrainingConfig, rate: float
+) -> torch.optim.Optimizer:
+    """The optimiser the settings name."""
+    if config.optimizer == "sgd":
+        return torch.optim.SGD(
+            parameters, lr=rate, momentum=config.momentum, weight_decay=config.weight_decay
+        )
+    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
+    return kind(parameters, lr=rate, betas=config.betas, weight_decay=config.weight_decay)
+
+
+def learning_rate(config: TrainingConfig, base: float, step: int, total: int) -> float:
+    """The rate of one step out of `total`, counted from 0.
+
+    `cosine` goes from base to base·final_factor without warm-up (DIKI, DPW); `warmup-cosine` rises linearly
+    for `warmup` steps and falls to zero (the ZSCL family).
+    """
+    if config.schedule == "constant":
+        return base
+    warmup = config.warmup if config.schedule == "warmup-cosine" else 0
+    if step < warmup:
+        return base * (step + 1) / warmup
+    floor = base * config.final_factor if config.schedule == "cosine" else 0.0
+    share = (step - warmup) / max(total - warmup, 1)
+    return floor + (base - floor) * 0.5 * (1 + math.cos(math.pi * share))
+
+
+def optimizer_tensors(optimizer: Any) -> dict[str, Tensor]:
+    """All tensors an optimiser keeps, by parameter number and name."""
+    state: Mapping[int, Mapping[str, Any]] = optimizer.state_dict()["state"]
+    return {
+        f"{number}.{name}": value
+        for number, values in state.items()
+        for name, value in values.items()
+        if isinstance(value, Tensor)
+    }
+
+
+def load_optimizer_tensors(optimizer: Any, tensors: Mapping[str, Tensor]) -> None:
+    """Give an optimiser its tensors back."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        number, name = key.split(".", 1)
+        state.setdefault(int(number), {})[name] = value
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
