@@ -14,11 +14,13 @@ _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist"
 class Download:
     """One file to fetch and what to take out of it.
 
-    `take` maps a path inside the archive (or the file itself, "") to a path inside the dataset's folder.
+    `take` maps a path inside the archive (or, with "", all of it) to a path inside the dataset's folder;
+    `inner` is an archive inside the archive; nothing is fetched when all that it `provides` is there.
     """
 
     url: str
     take: tuple[tuple[str, str], ...]
+    provides: tuple[str, ...]
     md5: str | None = None
     sha256: str | None = None
     size: int | None = None
@@ -32,13 +34,14 @@ class Download:
 
 def _split_file(name: str) -> Download:
     """A CoOp split file (or name list) from the public copy."""
-    return Download(f"{_SPLITS}/{name}", (("", name),))
+    return Download(f"{_SPLITS}/{name}", (("", name),), (name,))
 
 
 AIRCRAFT = (
     Download(
         f"{_VGG}/fgvc-aircraft/archives/fgvc-aircraft-2013b.tar.gz",
         (("fgvc-aircraft-2013b/data", ""),),
+        ("images", "variants.txt", "images_variant_train.txt"),
         md5="d4acdd33327262359767eeaa97a4f732",
     ),
 )
@@ -46,6 +49,7 @@ CALTECH101 = (
     Download(
         "https://data.caltech.edu/records/mzrjq-6wc02/files/caltech-101.zip",
         (("101_ObjectCategories", "101_ObjectCategories"),),
+        ("101_ObjectCategories",),
         size=137414764,
         inner="caltech-101/101_ObjectCategories.tar.gz",
     ),
@@ -55,6 +59,7 @@ CIFAR100 = (
     Download(
         "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
         (("cifar-100-python", ""),),
+        ("train", "test", "meta"),
         md5="eb9058c3a382ffc7106e4002c42a8d85",
     ),
 )
@@ -62,6 +67,7 @@ DTD = (
     Download(
         f"{_VGG}/dtd/download/dtd-r1.0.1.tar.gz",
         (("dtd", ""),),
+        ("images", "labels"),
         md5="fff73e5086ae6bdbea199a49dfb8a4c1",
     ),
     _split_file("split_zhou_DescribableTextures.json"),
@@ -71,18 +77,30 @@ EUROSAT = (
         "https://huggingface.co/datasets/torchgeo/eurosat/resolve/"
         "c877bcd43f099cd0196738f714544e355477f3fd/EuroSAT.zip",
         (("2750", "2750"),),
+        ("2750",),
         md5="c8fa014336c82ac7804f0398fcb19387",
     ),
     _split_file("split_zhou_EuroSAT.json"),
 )
 FLOWERS = (
-    Download(f"{_VGG}/flowers/102/102flowers.tgz", (("jpg", "jpg"),), md5="52808999861908f626f3c1f4e79d11fa"),
+    Download(
+        f"{_VGG}/flowers/102/102flowers.tgz",
+        (("jpg", "jpg"),),
+        ("jpg",),
+        md5="52808999861908f626f3c1f4e79d11fa",
+    ),
     Download(
         f"{_VGG}/flowers/102/imagelabels.mat",
         (("", "imagelabels.mat"),),
+        ("imagelabels.mat",),
         md5="e0620be6f572b9609742df49c70aed4d",
     ),
-    Download(f"{_VGG}/flowers/102/setid.mat", (("", "setid.mat"),), md5="a5357ecc9cb78c4bef273ce3793fc85c"),
+    Download(
+        f"{_VGG}/flowers/102/setid.mat",
+        (("", "setid.mat"),),
+        ("setid.mat",),
+        md5="a5357ecc9cb78c4bef273ce3793fc85c",
+    ),
     _split_file("cat_to_name.json"),
     _split_file("split_zhou_OxfordFlowers.json"),
 )
@@ -90,12 +108,13 @@ FOOD = (
     Download(
         "http://data.vision.ee.ethz.ch/cvl/food-101.tar.gz",
         (("food-101", ""),),
+        ("images", "meta"),
         md5="85eeb15f3717b99a5da872d97d918f87",
     ),
     _split_file("split_zhou_Food101.json"),
 )
 MNIST = tuple(
-    Download(f"{_MNIST}/{name}.gz", (("", name),), md5=md5)
+    Download(f"{_MNIST}/{name}.gz", ((name, name),), (name,), md5=md5)
     for name, md5 in (
         ("train-images-idx3-ubyte", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
         ("train-labels-idx1-ubyte", "d53e105ee54ea40749a09fcbcd1e9432"),
@@ -105,11 +124,15 @@ MNIST = tuple(
 )
 OXFORD_PET = (
     Download(
-        f"{_VGG}/pets/data/images.tar.gz", (("images", "images"),), md5="5c4f3ee8e5d25df40f4fd59a7f44e54c"
+        f"{_VGG}/pets/data/images.tar.gz",
+        (("images", "images"),),
+        ("images",),
+        md5="5c4f3ee8e5d25df40f4fd59a7f44e54c",
     ),
     Download(
         f"{_VGG}/pets/data/annotations.tar.gz",
         (("annotations", "annotations"),),
+        ("annotations",),
         md5="95a8c909bbe2e81eed6a22bccdf3f68f",
     ),
     _split_file("split_zhou_OxfordPets.json"),
@@ -123,11 +146,13 @@ SUN397 = (
     Download(
         "http://vision.princeton.edu/projects/2010/SUN/SUN397.tar.gz",
         (("SUN397", "SUN397"),),
+        ("SUN397",),
         md5="8ca2778205c41d23104230ba66911c7a",
     ),
     Download(
         "https://vision.princeton.edu/projects/2010/SUN/download/Partitions.zip",
         (("", ""),),
+        ("ClassName.txt", "Training_01.txt", "Testing_01.txt"),
         sha256="e3311ea5f812d4cc6faef194688343d1111f6cd6f70f2c62f393c2b8d6ba1ec9",
     ),
     _split_file("split_zhou_SUN397.json"),

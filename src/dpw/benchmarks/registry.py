@@ -1,0 +1,110 @@
+"""The embedded benchmarks; adding one is adding an entry."""
+
+import importlib
+from collections.abc import Sequence
+
+from dpw.benchmarks.benchmark import Benchmark
+from dpw.benchmarks.sources import Cifar100Step, PublicTask
+from dpw.data.task import Task
+
+ORDER_1 = (
+    "aircraft",
+    "caltech101",
+    "cifar100",
+    "dtd",
+    "eurosat",
+    "flowers",
+    "food",
+    "mnist",
+    "oxfordpet",
+    "stanfordcars",
+    "sun397",
+)
+ORDER_2 = (
+    "stanfordcars",
+    "food",
+    "mnist",
+    "oxfordpet",
+    "flowers",
+    "sun397",
+    "aircraft",
+    "caltech101",
+    "dtd",
+    "eurosat",
+    "cifar100",
+)
+DIKI_FEW_SHOT = ("aircraft", "caltech101", "cifar100", "dtd", "flowers", "food", "stanfordcars", "sun397")
+
+
+def _public(names: Sequence[str]) -> tuple[PublicTask, ...]:
+    """One task for each public dataset."""
+    return tuple(PublicTask(name) for name in names)
+
+
+def _cifar100_steps(steps: int) -> Benchmark:
+    """CIFAR100 in equal steps, without task ids."""
+    return Benchmark(
+        name="cifar100-cil" if steps == 10 else f"cifar100-cil-{steps}",
+        description=f"CIFAR100 in {steps} steps of {100 // steps} classes",
+        setting="class-incremental",
+        protocol="zscl",
+        tasks=tuple(Cifar100Step(step, steps) for step in range(steps)),
+    )
+
+
+def _mini_tasks(seed: int) -> Sequence[Task]:
+    """Render the tasks of `mini`; the module is only imported when they are wanted."""
+    tasks: Sequence[Task] = importlib.import_module("dpw.benchmarks.mini").tasks(seed)
+    return tasks
+
+
+_ENTRIES = (
+    Benchmark("mtil", "eleven domains, alphabetical order", "task-incremental", "coop", _public(ORDER_1)),
+    Benchmark("mtil-order2", "eleven domains, second order", "task-incremental", "coop", _public(ORDER_2)),
+    Benchmark(
+        "mtil-fs",
+        "eleven domains with few training images of each class",
+        "task-incremental",
+        "coop",
+        _public(ORDER_1),
+        shots=16,
+    ),
+    Benchmark(
+        "mtil-fs-diki",
+        "the eight domains of DIKI's own few-shot benchmark",
+        "task-incremental",
+        "coop",
+        _public(DIKI_FEW_SHOT),
+        shots=16,
+    ),
+    Benchmark(
+        "odcl-cil",
+        "eleven domains, seen images classified among all seen classes",
+        "class-incremental",
+        "coop",
+        _public(ORDER_1),
+    ),
+    Benchmark(
+        "odcl-cil-merged",
+        "odcl-cil where equally named classes are one class",
+        "class-incremental",
+        "coop",
+        _public(ORDER_1),
+        merge_equal_names=True,
+    ),
+    _cifar100_steps(10),
+    _cifar100_steps(20),
+    _cifar100_steps(50),
+    Benchmark(
+        "mini",
+        "small rendered domains and handwritten digits, no download",
+        "task-incremental",
+        "coop",
+        build=_mini_tasks,
+    ),
+)
+
+
+def list_benchmarks() -> list[Benchmark]:
+    """All embedded benchmarks."""
+    return list(_ENTRIES)
