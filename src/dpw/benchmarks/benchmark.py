@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, overload
 
+from dpw.data.draws import VAL_SHOTS_AT_MOST
 from dpw.data.public import load_public
 from dpw.data.task import Task
 from dpw.errors import InputError
@@ -71,7 +72,7 @@ class Benchmark:
 
     def describe(self) -> dict[str, Any]:
         """Say what is in the benchmark, in values that JSON knows, without looking at any data."""
-        sizes = [source.sizes(self.protocol) for source in self.tasks]
+        sizes = [self._few_shot(source.sizes(self.protocol)) for source in self.tasks]
         return {
             "name": self.name,
             "description": self.description,
@@ -84,6 +85,14 @@ class Benchmark:
             "train": _total(sizes, "train"),
             "test": _total(sizes, "test"),
         }
+
+    def _few_shot(self, sizes: dict[str, int | None]) -> dict[str, int | None]:
+        """The sizes that are left after a few-shot draw from datasets with enough images."""
+        classes = sizes.get("classes")
+        if self.shots is None or classes is None:
+            return sizes
+        drawn = {"train": self.shots * classes, "val": min(self.shots, VAL_SHOTS_AT_MOST) * classes}
+        return sizes | {what: drawn[what] for what in drawn if sizes.get(what) is not None}
 
 
 def _total(sizes: Sequence[dict[str, int | None]], what: str) -> int | None:

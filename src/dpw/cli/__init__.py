@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from dpw import __version__
+from dpw.cli import benchmarks, data
 from dpw.errors import DpwError
 
 app = typer.Typer(
@@ -15,6 +16,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+
+
+app.add_typer(data.app, name="data")
+app.command("benchmarks")(benchmarks.benchmarks)
 
 
 def _version(requested: bool) -> None:

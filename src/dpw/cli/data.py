@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Check and fetch the public datasets.", no_args_is_help=True)
 
 RootArgument = Annotated[
-    Path, typer.Argument(envvar="DPW_DATA", help="Folder that holds the datasets' folders.")
+    Path, typer.Argument(envvar="DPW_DATA", help="Folder that holds the datasets' folders; here by default.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
 
 
 @app.command()
 def check(
-    root: RootArgument,
+    root: RootArgument = Path(),
     only: Annotated[
         list[str] | None, typer.Option("--only", help="Check this dataset only; may be repeated.")
     ] = None,
