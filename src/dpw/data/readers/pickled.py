@@ -48,7 +48,15 @@ def read_pickle(path: Path) -> Any:
         raise InputError(
             f"{path} is not plain data ({refusal}) and was not read; download the original file again"
         ) from refusal
-    except (ValueError, LookupError, TypeError, AttributeError, MemoryError, ArithmeticError) as error:
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        MemoryError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
         raise InputError(f"{path} is damaged ({error}); download it again") from error
 
 
