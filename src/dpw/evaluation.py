@@ -91,13 +91,18 @@ class Evaluator:
             offset += len(group.classes)
         pairs = zip(predicted.tolist(), labels, strict=True)
         if self.merge_equal_names:
-            return sum(names[guess].lower() == task.classes[label].lower() for guess, label in pairs)
+            return sum(shown_name(names[guess]) == shown_name(task.classes[label]) for guess, label in pairs)
         return sum(guess == offset + label for guess, label in pairs)
 
     def _gathered(self, counts: Tensor) -> list[int]:
         """The sum of counts over all processes."""
         total = self.accelerator.reduce(counts.to(self.accelerator.device), reduction="sum")
         return [int(value) for value in total.tolist()]
+
+
+def shown_name(name: str) -> str:
+    """A class name as prompts show it, by which equal classes are recognised."""
+    return name.replace("_", " ")
 
 
 def own_group(task: Task) -> ClassGroup:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dpw import __version__
-from dpw.cli import benchmarks, data
+from dpw.cli import benchmarks, data, learning, running
 from dpw.errors import DpwError
 
 app = typer.Typer(
@@ -18,8 +18,15 @@ app = typer.Typer(
 )
 
 
-app.add_typer(data.app, name="data")
+app.command()(learning.learn)
+app.command()(learning.predict)
+app.add_typer(learning.tasks, name="tasks")
+app.command()(learning.forget)
+app.command()(running.run)
+app.command()(running.resume)
+app.command()(running.methods)
 app.command("benchmarks")(benchmarks.benchmarks)
+app.add_typer(data.app, name="data")
 
 
 def _version(requested: bool) -> None:

@@ -14,6 +14,7 @@ from dpw.data.protocol import get_protocol
 from dpw.data.task import Task
 from dpw.errors import InputError
 from dpw.images import Images
+from dpw.memory import FeatureMemory
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import MethodConfig
 from dpw.routing import Route
@@ -54,7 +55,8 @@ class Method(nn.Module, ABC):
     config_class: ClassVar[type[MethodConfig]] = MethodConfig
     summary: ClassVar[str] = ""
     status: ClassVar[str] = "from the paper and its code"
-    routes: ClassVar[bool] = False
+    routes: ClassVar[bool] = False  # decides itself which task an image belongs to
+    isolated: ClassVar[bool] = False  # a task's tensors never change once it is learned
 
     def __init__(self, backbone: Backbone, config: MethodConfig) -> None:
         """Stand on a frozen backbone, with no task learned."""
@@ -63,6 +65,7 @@ class Method(nn.Module, ABC):
         self.config = config
         self.tasks: list[LearnedTask] = []
         self.step = 0  # set before every training batch, so that what a method draws depends on it alone
+        self.memory: FeatureMemory | None = None  # given by an evaluation that asks about images again
         self._tokens: dict[ClassGroup, Tensor] = {}
 
     # ------------------------------------------------------------------------------------ learning a task

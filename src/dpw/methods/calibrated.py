@@ -43,13 +43,13 @@ class CalibratedMethod(Method):
 
     config: CalibratedConfig
     routes = True
+    isolated = True
 
     def __init__(self, backbone: Backbone, config: CalibratedConfig) -> None:
         """Start with an empty bank and a router that knows no task."""
         super().__init__(backbone, config)
         self.bank = nn.ModuleList()
         self.router = GaussianRouter(backbone.feature_width)
-        self.memory: FeatureMemory | None = None
         self.texts = WeightedTexts(self.encode_texts, config.text_weight, config.grid_points)
 
     # ------------------------------------------------------------------- what a method of this kind brings

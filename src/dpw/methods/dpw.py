@@ -166,7 +166,10 @@ class DPW(CalibratedMethod):
     def new_module(self, task: Task, features: Tensor, labels: Tensor) -> nn.ModuleDict:
         """Parameters for both towers, with as many heads as the task's difficulty asks for."""
         factor = self.head_factor(task, features, labels)
-        return nn.ModuleDict({tower: self._new_tower(tower, factor) for tower in ("image", "text")})
+        towers = {tower: self._new_tower(tower, factor) for tower in ("image", "text")}
+        heads = {tower: module.heads for tower, module in towers.items()}
+        self.tasks[-1].details.update(heads=heads, factor=factor)
+        return nn.ModuleDict(towers)
 
     def head_factor(self, task: Task, features: Tensor, labels: Tensor) -> float:
         """F = easiness / zero-shot accuracy on the training images (App., Adaptive Head Count)."""
