@@ -120,10 +120,11 @@ class Backbone(nn.Module):
         std = scaled.new_tensor(self.preprocessing.std).view(1, -1, 1, 1)
         return (scaled - mean) / std
 
-    def tokenize(self, prompts: Sequence[str]) -> Tensor:
-        """Token ids `(C, N)`, N the longest prompt; one that does not fit the context is an error."""
-        rows: list[list[int]] = self.tokenizer(list(prompts), truncation=False)["input_ids"]
+    def tokenize(self, prompts: Sequence[str], truncate: bool = False) -> Tensor:
+        """Token ids `(C, N)`, N the longest; one beyond the context is an error or, on request, cut."""
         context = self.text_shape.tokens
+        limits = {"truncation": True, "max_length": context} if truncate else {"truncation": False}
+        rows: list[list[int]] = self.tokenizer(list(prompts), **limits)["input_ids"]
         for prompt, row in zip(prompts, rows, strict=True):
             if len(row) > context:
                 raise InputError(

@@ -5,7 +5,7 @@ from typing import Any
 
 from dpw.backbone import Backbone
 from dpw.errors import InputError
-from dpw.methods import diki, dpw
+from dpw.methods import diki, dpw, finetune, zero_shot
 from dpw.methods.base import METHODS, PRESETS, LearnedTask, Method, TaskImages
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import MethodConfig, build, merge
@@ -23,6 +23,8 @@ __all__ = [
     "create",
     "diki",
     "dpw",
+    "finetune",
+    "zero_shot",
 ]
 
 

@@ -17,6 +17,7 @@ from dpw.images import Images
 from dpw.memory import FeatureMemory
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import MethodConfig
+from dpw.methods.reference import ReferenceData
 from dpw.routing import Route
 
 
@@ -64,6 +65,7 @@ class Method(nn.Module, ABC):
         self.backbone = backbone
         self.config = config
         self.tasks: list[LearnedTask] = []
+        self.reference = ReferenceData()  # used where no setting names reference data
         self.step = 0  # set before every training batch, so that what a method draws depends on it alone
         self.memory: FeatureMemory | None = None  # given by an evaluation that asks about images again
         self._tokens: dict[ClassGroup, Tensor] = {}
@@ -98,6 +100,10 @@ class Method(nn.Module, ABC):
     def trainable(self) -> dict[str, nn.Parameter]:
         """The parameters the optimiser may change now."""
         return {name: tensor for name, tensor in self.named_parameters() if tensor.requires_grad}
+
+    def learning_rate_factor(self, parameter: str) -> float:  # noqa: ARG002
+        """By how much the learning rate of one trainable parameter differs from the configured one."""
+        return 1.0
 
     def snapshot(self) -> dict[str, Tensor]:
         """A copy of everything training changes, to come back to the best epoch."""

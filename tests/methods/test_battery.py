@@ -1,0 +1,208 @@
+"""What every registered method must do, whoever wrote it; a new method is picked up without a change here."""
+
+import math
+
+import pytest
+import torch
+
+from dpw.errors import InputError
+from dpw.methods import METHODS, PRESETS, Candidates, ClassGroup, Method, configure
+from tests.methods.loop import (
+    Trainer,
+    answers,
+    copied,
+    learn,
+    questions,
+    reload,
+    some_pixels,
+    toy_method,
+    toy_task,
+)
+from tests.tiny import tiny_backbone
+
+EVERY = sorted(METHODS)
+UNSEEN = Candidates.among(ClassGroup("unseen", ("oak", "fir", "elm")))
+
+every_method = pytest.mark.parametrize("name", EVERY)
+
+
+def learns(name: str) -> bool:
+    """Whether a method has anything to train."""
+    return name != "zero-shot"
+
+
+def keeps_tasks_apart(name: str) -> bool:
+    """A method that can forget one task alone claims that its tasks do not touch each other."""
+    return METHODS[name].forget is not Method.forget
+
+
+def answers_about_the_unseen(name: str) -> bool:
+    """Methods without a text tower know only the classes they learned."""
+    return getattr(METHODS[name], "zero_shot", True)
+
+
+class LearnedMethods(dict):
+    """Methods that have learned two toy tasks, each made when it is first asked for."""
+
+    def __missing__(self, name: str) -> Method:
+        self[name] = toy_method(name)
+        for task in ("Aircraft", "DTD"):
+            learn(self[name], toy_task(task))
+        return self[name]
+
+
+@pytest.fixture(scope="module")
+def learned() -> LearnedMethods:
+    """Learned methods, shared by all tests, which must not change them."""
+    return LearnedMethods()
+
+
+@every_method
+def test_says_in_one_line_what_it_is(name):
+    kind = METHODS[name]
+    assert kind.summary
+    assert "\n" not in kind.summary
+    assert kind.status
+    for preset in PRESETS[name]:
+        assert isinstance(configure(name, preset), kind.config_class)
+
+
+@every_method
+def test_explains_a_refused_setting(name):
+    with pytest.raises(InputError, match="unknown setting 'sed'"):
+        configure(name, settings={"sed": 1})
+
+
+@every_method
+def test_learning_moves_its_parameters_with_a_finite_loss(name):
+    method = toy_method(name)
+    trainer = Trainer(method, toy_task("Aircraft"))
+    before = {key: tensor.detach().clone() for key, tensor in trainer.parameters.items()}
+    trainer.run(2)
+    assert all(math.isfinite(loss) for loss in trainer.losses)
+    moved = [key for key, tensor in trainer.parameters.items() if not torch.equal(tensor, before[key])]
+    assert bool(moved) == learns(name)
+    assert all(tensor.isfinite().all() for tensor in trainer.parameters.values())
+    trainer.end()
+    assert not method.trainable()
+
+
+@every_method
+def test_predicts_task_incrementally_and_class_incrementally(name, learned):
+    method, pixels = learned[name], some_pixels()
+    for question in questions(method):
+        logits = answers(method, pixels, question)
+        assert logits.shape == (len(pixels), len(question.classes))
+        assert not logits.isnan().any()
+        assert logits.dtype == torch.float32
+        assert logits.isfinite().any(dim=1).all()
+    if answers_about_the_unseen(name):
+        assert answers(method, pixels, UNSEEN).shape == (len(pixels), 3)
+
+
+@every_method
+def test_without_a_task_it_is_plain_clip(name):
+    if not answers_about_the_unseen(name):
+        pytest.skip("has no text tower")
+    method, pixels = toy_method(name), some_pixels()
+    expected = answers(toy_method("zero-shot"), pixels, UNSEEN)
+    assert torch.equal(answers(method, pixels, UNSEEN), expected)
+
+
+@every_method
+def test_an_answer_does_not_depend_on_the_rest_of_the_batch(name, learned):
+    method, pixels = learned[name], some_pixels()
+    for question in questions(method):
+        together = answers(method, pixels, question)
+        alone = torch.cat([answers(method, image[None], question) for image in pixels])
+        torch.testing.assert_close(alone, together, rtol=1e-4, atol=1e-4)
+
+
+@every_method
+def test_its_state_gives_the_same_logits_in_a_fresh_instance(name, learned):
+    method, pixels = learned[name], some_pixels()
+    fresh = reload(method)
+    assert fresh.task_names == method.task_names
+    assert fresh.parameter_count() == method.parameter_count()
+    assert not fresh.trainable()
+    for question in questions(method):
+        assert torch.equal(answers(fresh, pixels, question), answers(method, pixels, question))
+
+
+@every_method
+def test_goes_on_learning_after_a_reload_as_if_nothing_had_happened(name, learned):
+    going_on = learn(reload(learned[name]), toy_task("MNIST"))
+    straight = toy_method(name)
+    for task in ("Aircraft", "DTD", "MNIST"):
+        learn(straight, toy_task(task))
+    for question in questions(straight):
+        pixels = some_pixels()
+        assert torch.equal(answers(going_on, pixels, question), answers(straight, pixels, question))
+
+
+@every_method
+def test_an_interrupted_training_resumes_exactly(name, learned):
+    straight = Trainer(reload(learned[name]), toy_task("MNIST")).run(4).end()
+    interrupted = Trainer(reload(learned[name]), toy_task("MNIST")).run(2).store()
+    resumed = Trainer(reload(learned[name]), toy_task("MNIST")).resume(interrupted).run(2).end()
+    for question in questions(straight):
+        pixels = some_pixels()
+        assert torch.equal(answers(resumed, pixels, question), answers(straight, pixels, question))
+
+
+@every_method
+def test_the_backbone_stays_as_it_was(name, learned):
+    answers(learned[name], some_pixels(), questions(learned[name])[0])
+    backbone = learned[name].backbone
+    backbone._fingerprint = None
+    assert backbone.fingerprint() == tiny_backbone().fingerprint()
+    assert not any(tensor.requires_grad for tensor in backbone.parameters())
+
+
+@every_method
+def test_tasks_kept_apart_do_not_touch_each_other(name):
+    if not keeps_tasks_apart(name):
+        pytest.skip("mixes its tasks in one set of weights")
+    method = learn(toy_method(name), toy_task("Aircraft"))
+    first = copied(method.task_state(0))
+    learn(method, toy_task("DTD"))
+    assert_equal_states(method.task_state(0), first)
+    second = copied(method.task_state(1))
+    method.forget(0)
+    assert method.task_names == ["DTD"]
+    assert_equal_states(method.task_state(0), second)
+    assert answers(method, some_pixels(), questions(method)[0]).isfinite().any()
+
+
+@every_method
+def test_refuses_to_forget_what_is_mixed_in_its_weights(name, learned):
+    if keeps_tasks_apart(name):
+        pytest.skip("can forget one task")
+    with pytest.raises(InputError, match="cannot be forgotten"):
+        learned[name].forget(0)
+
+
+@every_method
+def test_refuses_a_task_twice(name, learned):
+    method = reload(learned[name])
+    with pytest.raises(InputError, match="already learned"):
+        learn(method, toy_task("DTD"))
+
+
+@every_method
+def test_counts_its_parameters(name, learned):
+    assert (learned[name].parameter_count() > 0) == learns(name)
+
+
+@every_method
+def test_trains_in_float32(name):
+    method = toy_method(name)
+    parameters = Trainer(method, toy_task("Aircraft")).parameters
+    assert {tensor.dtype for tensor in parameters.values()} <= {torch.float32}
+
+
+def assert_equal_states(state: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    """Bitwise equality of two sets of named tensors."""
+    assert state.keys() == expected.keys()
+    for key in expected:
+        assert torch.equal(state[key], expected[key]), key
