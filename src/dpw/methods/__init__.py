@@ -5,7 +5,7 @@ from typing import Any
 
 from dpw.backbone import Backbone
 from dpw.errors import InputError
-from dpw.methods import diki, dpw, finetune, zero_shot
+from dpw.methods import diki, dpw, finetune, icarl, lwf, wise_ft, zero_shot, zscl
 from dpw.methods.base import METHODS, PRESETS, LearnedTask, Method, TaskImages
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import MethodConfig, build, merge
@@ -24,7 +24,11 @@ __all__ = [
     "diki",
     "dpw",
     "finetune",
+    "icarl",
+    "lwf",
+    "wise_ft",
     "zero_shot",
+    "zscl",
 ]
 
 

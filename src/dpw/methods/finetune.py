@@ -119,6 +119,7 @@ class FineTune(SingleModel):
         """Take the weights of the beginning back."""
         if any(name.startswith("start.") for name in tensors):
             self.start = self._stored_model(tensors, "start")
+            self.model_changed()
 
     def _stored_model(self, tensors: Mapping[str, Tensor], prefix: str) -> Backbone:
         """A frozen CLIP from the stored tensors whose names begin with the prefix."""
