@@ -60,8 +60,13 @@ class Backbone(nn.Module):
         features: Tensor = self.clip.text_projection(self.clip.text_model.final_layer_norm(pooled))
         return features
 
-    def image_tokens(self, pixels: Tensor, adaptation: Adaptation | None = None) -> Tensor:
-        """The image tower up to its last block, `(B, N, D)`; uint8 pixels are normalised on the way."""
+    def image_tokens(
+        self, pixels: Tensor, adaptation: Adaptation | None = None, blocks: int | None = None
+    ) -> Tensor:
+        """The image tower up to its last block, or only its first `blocks`, `(B, N, D)`.
+
+        uint8 pixels are normalised on the way.
+        """
         vision = self.clip.vision_model
         h: Tensor = vision.embeddings(self.normalized(pixels))
         mask = None
@@ -69,7 +74,7 @@ class Backbone(nn.Module):
             h = adaptation.tokens(h)
             mask = adaptation.mask(h)
         h = vision.pre_layrnorm(h)
-        for index, block in enumerate(vision.encoder.layers):
+        for index, block in enumerate(vision.encoder.layers[:blocks]):
             h = self._run(block, index, h, adaptation, mask, False)
         return h
 

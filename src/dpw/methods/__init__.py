@@ -5,7 +5,23 @@ from typing import Any
 
 from dpw.backbone import Backbone
 from dpw.errors import InputError
-from dpw.methods import diki, dpw, finetune, icarl, lwf, wise_ft, zero_shot, zscl
+from dpw.methods import (
+    coda_prompt,
+    coleclip,
+    diki,
+    dpeclip,
+    dpw,
+    dualprompt,
+    finetune,
+    icarl,
+    l2p,
+    lwf,
+    moe_adapters,
+    s_prompts,
+    wise_ft,
+    zero_shot,
+    zscl,
+)
 from dpw.methods.base import METHODS, PRESETS, LearnedTask, Method, TaskImages
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import MethodConfig, build, merge
@@ -19,13 +35,20 @@ __all__ = [
     "Method",
     "MethodConfig",
     "TaskImages",
+    "coda_prompt",
+    "coleclip",
     "configure",
     "create",
     "diki",
+    "dpeclip",
     "dpw",
+    "dualprompt",
     "finetune",
     "icarl",
+    "l2p",
     "lwf",
+    "moe_adapters",
+    "s_prompts",
     "wise_ft",
     "zero_shot",
     "zscl",

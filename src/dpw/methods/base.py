@@ -58,6 +58,7 @@ class Method(nn.Module, ABC):
     status: ClassVar[str] = "from the paper and its code"
     routes: ClassVar[bool] = False  # decides itself which task an image belongs to
     isolated: ClassVar[bool] = False  # a task's tensors never change once it is learned
+    zero_shot: ClassVar[bool] = True  # whether it can answer among classes it has never learned
 
     def __init__(self, backbone: Backbone, config: MethodConfig) -> None:
         """Stand on a frozen backbone, with no task learned."""

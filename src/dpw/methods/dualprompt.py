@@ -1,0 +1,107 @@
+"""DualPrompt: general prompts for all tasks in the first blocks, one expert prompt per task in the others."""
+
+from collections.abc import Mapping
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dpw.backbone import Backbone
+from dpw.methods.base import LearnedTask, register
+from dpw.methods.prompt_pool import Prefixes, PromptPool, PromptPoolConfig, split_prompt
+
+
+class DualPromptConfig(PromptPoolConfig):
+    """DualPrompt's constants; a small tower leaves at least one block to the expert prompts."""
+
+    general_length: int = Field(6, ge=2, multiple_of=2)
+    general_blocks: int = Field(4, ge=0)
+    expert_length: int = Field(20, ge=2, multiple_of=2)
+
+
+class ExpertPrompts(nn.Module):
+    """One task's keys `(K, E)` and prompts `(K, L, D)` for the K blocks behind the general ones."""
+
+    def __init__(self, keys: Tensor, prompts: Tensor) -> None:
+        """Take the starting values."""
+        super().__init__()
+        self.keys, self.prompts = nn.Parameter(keys.clone()), nn.Parameter(prompts.clone())
+
+
+@register()
+class DualPrompt(PromptPool):
+    """In training the task says which expert prompt is used, later the nearest key in every block."""
+
+    name = "dualprompt"
+    summary = "DualPrompt: general prompts and one expert prompt per task; linear head (ECCV 2022)"
+    config_class = DualPromptConfig
+    config: DualPromptConfig
+
+    def __init__(self, backbone: Backbone, config: DualPromptConfig) -> None:
+        """Draw the general prompts `(blocks, L, D)` uniformly from 0 to 1."""
+        super().__init__(backbone, config)
+        shape = backbone.image_shape
+        self.general_blocks = min(config.general_blocks, shape.blocks - 1)
+        generator = torch.Generator().manual_seed(config.seed)
+        general = torch.rand(self.general_blocks, config.general_length, shape.width, generator=generator)
+        self.general = nn.Parameter(general.to(backbone.device), requires_grad=False)
+        self.bank = nn.ModuleList()
+
+    def grow(self, generator: torch.Generator) -> None:
+        """An expert prompt and a key for each of its blocks; the general prompts learn on."""
+        shape = self.backbone.image_shape
+        blocks = shape.blocks - self.general_blocks
+        keys = torch.rand(blocks, self.backbone.feature_width, generator=generator)
+        prompts = torch.rand(blocks, self.config.expert_length, shape.width, generator=generator)
+        self.bank.append(ExpertPrompts(keys, prompts).to(self.backbone.device))
+        self.general.requires_grad_()
+
+    def prefixes(self, query: Tensor, task: int | None) -> tuple[Prefixes, Tensor]:
+        """General prompts for everybody, expert prompts by task or key; the loss draws the task's keys."""
+        keys, values = split_prompt(self.general[:, None])
+        found: Prefixes = {block: (keys[block], values[block]) for block in range(self.general_blocks)}
+        unit = F.normalize(query, dim=-1)
+        loss = query.new_zeros(())
+        for place in range(self.backbone.image_shape.blocks - self.general_blocks):
+            if task is not None:
+                expert = self._expert(task)
+                cosine = unit @ F.normalize(expert.keys[place], dim=-1)
+                loss = loss + (1 - cosine).mean()
+                prompts = expert.prompts[place][None]
+            else:
+                prompts = self._nearest(unit, place)
+            found[self.general_blocks + place] = split_prompt(prompts)
+        return found, loss
+
+    def _nearest(self, unit: Tensor, place: int) -> Tensor:
+        """For every image the expert prompt `(B, L, D)` whose key in this block is nearest."""
+        experts = [self._expert(index) for index in range(len(self.bank))]
+        keys = torch.stack([expert.keys[place] for expert in experts])
+        prompts = torch.stack([expert.prompts[place] for expert in experts])
+        return prompts[(unit @ F.normalize(keys, dim=-1).T).argmax(dim=1)]
+
+    def _expert(self, index: int) -> ExpertPrompts:
+        """The expert prompts of one task."""
+        found = self.bank[index]
+        assert isinstance(found, ExpertPrompts)
+        return found
+
+    def shared_state(self) -> dict[str, Tensor]:
+        """The general prompts."""
+        return {"general": self.general.detach()}
+
+    def load_shared_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take the general prompts back."""
+        with torch.no_grad():
+            self.general.copy_(tensors["general"])
+
+    def task_state(self, index: int) -> dict[str, Tensor]:
+        """Expert prompts, their keys and the head rows."""
+        return {**super().task_state(index), **self.bank[index].state_dict()}
+
+    def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:
+        """Append a task from its tensors."""
+        super().load_task(task, tensors)
+        expert = ExpertPrompts(tensors["keys"], tensors["prompts"]).requires_grad_(requires_grad=False)
+        self.bank.append(expert.to(self.backbone.device))

@@ -1,0 +1,168 @@
+"""What L2P, DualPrompt and CODA-Prompt share: prompts chosen by the image, and a linear head per class name.
+
+The frozen image feature asks for prompts, which enter the softmax of some blocks as raw keys and values. No
+text tower takes part, so a class that was never learned has no name and zero-shot questions are refused.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dpw.adaptation import Adaptation
+from dpw.backbone import Backbone
+from dpw.data.task import Task
+from dpw.errors import InputError
+from dpw.images import Images
+from dpw.methods.base import LearnedTask, Method, TaskImages
+from dpw.methods.candidates import Candidates
+from dpw.methods.config import MethodConfig, TrainingConfig
+from dpw.methods.epochs import adam_by_epochs
+
+Prefixes = dict[int, tuple[Tensor, Tensor]]  # keys and values (B or 1, L, D) of each block that has any
+
+
+class PromptPoolConfig(MethodConfig):
+    """Constants that the three methods share."""
+
+    training: TrainingConfig = adam_by_epochs(1e-2)
+    head_std: float = Field(0.001, ge=0)
+
+
+class LinearHead(nn.Module):
+    """One row of weights and a bias for each class name that a task brought."""
+
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+        """weight `(C, E)`, bias `(C,)`."""
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(weight.clone()), nn.Parameter(bias.clone())
+
+
+class KeyValuePrompts(Adaptation):
+    """Chosen prompts acting for one call."""
+
+    def __init__(self, prefixes: Prefixes) -> None:
+        """Keys and values by block."""
+        self.prefixes = prefixes
+
+    def keys_values(self, block: int, x: Tensor) -> tuple[Tensor, Tensor] | None:  # noqa: ARG002
+        """What joins the keys and values of the image."""
+        return self.prefixes.get(block)
+
+
+class PromptPool(Method):
+    """Frozen image tower with prompts, linear classifier."""
+
+    zero_shot = False
+    config: PromptPoolConfig
+
+    def __init__(self, backbone: Backbone, config: PromptPoolConfig) -> None:
+        """Start without classes."""
+        super().__init__(backbone, config)
+        self.heads = nn.ModuleList()
+        self.rows: dict[str, tuple[int, int]] = {}  # class name: number of the head, row in it
+
+    @abstractmethod
+    def prefixes(self, query: Tensor, task: int | None) -> tuple[Prefixes, Tensor]:
+        """Prompts for queries `(B, E)` and the loss of choosing them; the task is known only in training."""
+
+    @abstractmethod
+    def grow(self, generator: torch.Generator) -> None:
+        """Make the prompts of a new task, or let shared ones learn again."""
+
+    # ------------------------------------------------------------------------------------ learning a task
+
+    def begin_task(self, task: Task, images: TaskImages) -> None:
+        """Prompts, and head rows for names that are new; rows of known names learn on."""
+        super().begin_task(task, images)
+        generator = torch.Generator().manual_seed(self.config.seed + len(self.tasks))
+        new = self._enter(task.classes)
+        weight = torch.randn(len(new), self.backbone.feature_width, generator=generator)
+        head = LinearHead(weight * self.config.head_std, torch.zeros(len(new)))
+        self.heads.append(head.to(self.backbone.device))
+        for number in {self.rows[name][0] for name in task.classes}:
+            self.heads[number].requires_grad_()
+        self.grow(generator)
+
+    def _enter(self, classes: Sequence[str]) -> list[str]:
+        """Give rows of the next head to the class names that have none, and return these names."""
+        new = [name for name in classes if name not in self.rows]
+        self.rows |= {name: (len(self.heads), row) for row, name in enumerate(new)}
+        return new
+
+    def forward(self, pixels: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy over the task's classes and the loss of the prompts."""
+        task = len(self.tasks) - 1
+        features, prompt_loss = self._features(pixels, task)
+        logits = self._classify(features, self.tasks[task].classes)
+        smoothing = self.config.training.label_smoothing
+        return F.cross_entropy(logits, labels, label_smoothing=smoothing) + prompt_loss
+
+    def task_logits(self, pixels: Tensor) -> Tensor:
+        """The classes being learned, with the task's own prompts."""
+        task = len(self.tasks) - 1
+        return self._classify(self._features(pixels, task)[0], self.tasks[task].classes)
+
+    # ------------------------------------------------------------------------------------------ answering
+
+    def logits(self, images: Images, candidates: Candidates) -> Tensor:
+        """The linear head's rows of the candidates; a name in two groups has one row."""
+        features, _ = self._features(images.pixels(), None)
+        return self._classify(features, [name for _, name in candidates.classes])
+
+    def _features(self, pixels: Tensor, task: int | None) -> tuple[Tensor, Tensor]:
+        """Image features with prompts, not normalised, and the loss of the prompts."""
+        if not self.tasks:
+            raise InputError(f"method {self.name!r} knows no class before its first task: learn a task first")
+        with torch.no_grad():
+            query = self.frozen_image_features(pixels)
+        prefixes, loss = self.prefixes(query, task)
+        return self.backbone.encode_images(pixels, KeyValuePrompts(prefixes)), loss
+
+    def _classify(self, features: Tensor, names: Sequence[str]) -> Tensor:
+        """Logits `(B, C)` of named classes."""
+        for name in names:
+            if name not in self.rows:
+                raise InputError(
+                    f"method {self.name!r} has no text tower and never learned the class {name!r}: ask only "
+                    "for learned classes, or choose a method that can name new ones"
+                )
+        used = sorted({self.rows[name][0] for name in names})
+        heads = [self._head(number) for number in used]
+        first = dict(zip(used, _offsets([len(head.bias) for head in heads]), strict=True))
+        rows = [first[self.rows[name][0]] + self.rows[name][1] for name in names]
+        weight = torch.cat([head.weight for head in heads])[rows]
+        return features @ weight.T + torch.cat([head.bias for head in heads])[rows]
+
+    def _head(self, number: int) -> LinearHead:
+        """The rows that one task brought."""
+        found = self.heads[number]
+        assert isinstance(found, LinearHead)
+        return found
+
+    # ----------------------------------------------------------------------------------- state, as tensors
+
+    def task_state(self, index: int) -> dict[str, Tensor]:
+        """The head rows a task brought."""
+        return {f"head.{name}": tensor for name, tensor in self.heads[index].state_dict().items()}
+
+    def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:
+        """Append a task's head rows; the order of tasks says which names were new."""
+        self._enter(task.classes)
+        head = LinearHead(tensors["head.weight"], tensors["head.bias"]).requires_grad_(requires_grad=False)
+        self.heads.append(head.to(self.backbone.device))
+        self.tasks.append(task)
+
+
+def split_prompt(prompt: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys and values: the two halves of prompts `(..., L, D)` along their length."""
+    keys, values = prompt.chunk(2, dim=-2)
+    return keys, values
+
+
+def _offsets(sizes: Sequence[int]) -> list[int]:
+    """Where each part starts when parts of these sizes are laid end to end."""
+    return [sum(sizes[:index]) for index in range(len(sizes))]
