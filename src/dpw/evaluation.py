@@ -53,7 +53,7 @@ class Evaluator:
         """Accuracy on one test set."""
         split = task_test_split(task)
         learned = task.name in method.task_names
-        if not learned and not getattr(method, "zero_shot", True):
+        if not learned and not method.zero_shot:
             return TestResult(None, len(split))
         question = self.question(method, task) if learned else Candidates.among(own_group(task))
         names = [name for _, name in question.classes]

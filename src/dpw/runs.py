@@ -132,7 +132,7 @@ class _Run:
         if self.config.trackers:
             self.accelerator.init_trackers("dpw", config={"run": str(self.config.model_dump(mode="json"))})
         method, log_bytes = self.stored_method()
-        method.memory = FeatureMemory()
+        method.feature_memory = FeatureMemory()
         rows = self.stored_rows()
         if len(method.tasks) == len(rows) and rows:
             log_bytes = rows[-1]["log_bytes"]

@@ -85,11 +85,11 @@ def test_a_class_without_training_images_is_refused(tmp_path):
         Task.from_folder(tmp_path)
     shutil.rmtree(tmp_path / "test")
     (tmp_path / "train" / "Yak").mkdir()
-    with pytest.raises(InputError, match="class 'Yak' of .* has no training images"):
+    with pytest.raises(InputError, match=r"class 'Yak' of .* has no training images"):
         Task.from_folder(tmp_path)
 
 
-@pytest.mark.parametrize("make_it", [lambda path: None, lambda path: path.mkdir()])
+@pytest.mark.parametrize("make_it", [lambda _: None, lambda path: path.mkdir()])
 def test_a_folder_without_classes_is_refused(tmp_path, make_it):
     make_it(tmp_path / "empty")
     with pytest.raises(InputError, match=r"empty (is not a folder|has no class folders)"):

@@ -81,11 +81,11 @@ def test_remembered_features_give_the_same_logits():
     method, groups, case, _ = golden_dpw("sharp", decision="per-image")
     pixels, keys = case["images_u8"], [str(i) for i in range(9)]
     expected = method.logits(Images.of(pixels), Candidates.among(groups[0]))
-    method.memory = FeatureMemory()
+    method.feature_memory = FeatureMemory()
     for _ in range(2):
         logits = method.logits(Images.of(pixels, keys), Candidates.among(groups[0]))
         assert torch.allclose(logits, expected, atol=1e-5)
-    assert len(method.memory) == 18  # a frozen and an adapted row for each image
+    assert len(method.feature_memory) == 18  # a frozen and an adapted row for each image
 
 
 def test_an_unlearned_task_cannot_be_asked_for_by_name():

@@ -68,7 +68,9 @@ class Method(nn.Module, ABC):
         self.tasks: list[LearnedTask] = []
         self.reference = ReferenceData()  # used where no setting names reference data
         self.step = 0  # set before every training batch, so that what a method draws depends on it alone
-        self.memory: FeatureMemory | None = None  # given by an evaluation that asks about images again
+        self.feature_memory: FeatureMemory | None = (
+            None  # given by an evaluation that asks about images again
+        )
         self._tokens: dict[ClassGroup, Tensor] = {}
 
     # ------------------------------------------------------------------------------------ learning a task

@@ -106,10 +106,10 @@ class CalibratedMethod(Method):
 
     def frozen_features(self, images: Images) -> Tensor:
         """Normalised features of plain CLIP, which the router looks at."""
-        if self.memory is None or images.keys is None:
+        if self.feature_memory is None or images.keys is None:
             return self.frozen_image_features(images.pixels())
         keys = [("frozen", key) for key in images.keys]
-        rows = self.memory.recall(keys, lambda rows: self.frozen_image_features(images.pixels(rows)))
+        rows = self.feature_memory.recall(keys, lambda rows: self.frozen_image_features(images.pixels(rows)))
         return rows.to(self.backbone.device)
 
     def logits(self, images: Images, candidates: Candidates) -> Tensor:
@@ -155,11 +155,11 @@ class CalibratedMethod(Method):
             return self._adapt(images.pixels(rows), *(part[rows] for part in parts))
 
         parts = route.task, route.weight, route.gate_weight < self.config.gate
-        if self.memory is None or images.keys is None:
+        if self.feature_memory is None or images.keys is None:
             return compute(list(range(len(images))))
         # A task's module never changes once it is learned, so the choice and the weight say everything.
         choices = zip(*(part.tolist() for part in parts), images.keys, strict=True)
-        return self.memory.recall(list(choices), compute).to(self.backbone.device)
+        return self.feature_memory.recall(list(choices), compute).to(self.backbone.device)
 
     def _adapt(self, pixels: Tensor, task: Tensor, weight: Tensor, filtered: Tensor) -> Tensor:
         """Run a mixed batch through the image tower task by task, and put it back in order."""
@@ -212,8 +212,8 @@ class CalibratedMethod(Method):
         self.router.remove(index)
         del self.bank[index], self.tasks[index]
         self.texts.clear()
-        if self.memory is not None:
-            self.memory = FeatureMemory()
+        if self.feature_memory is not None:
+            self.feature_memory = FeatureMemory()
 
     def _index_of(self, name: str) -> int:
         """Position of a learned task."""
