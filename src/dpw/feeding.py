@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from dpw.data.pixels import PixelCache, training_pixels
 from dpw.data.split import Split
@@ -69,11 +69,29 @@ def epoch_batches(count: int, batch_size: int, drop_last: bool, key: str) -> lis
     return batches
 
 
+class GivenBatches(Sampler[list[int]]):
+    """Batches that are already decided; Accelerate asks it for their size to split them over processes."""
+
+    def __init__(self, batches: list[list[int]]) -> None:
+        """Keep the batches."""
+        self.batches = batches
+        self.batch_size = max(map(len, batches), default=1)
+        self.drop_last = False
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """One batch after another."""
+        return iter(self.batches)
+
+    def __len__(self) -> int:
+        """How many batches there are."""
+        return len(self.batches)
+
+
 def epoch_loader(dataset: EpochPixels, batches: list[list[int]], workers: int) -> DataLoader[Any]:
     """A loader over given batches; pixels stay uint8 until they are on the device."""
     return DataLoader(
         dataset,
-        batch_sampler=batches,
+        batch_sampler=GivenBatches(batches),
         num_workers=workers,
         collate_fn=_as_it_is,
         pin_memory=torch.accelerator.is_available(),
