@@ -63,6 +63,8 @@ def start(config: RunConfig, folder: Path, options: RunOptions) -> dict[str, Any
         stored = store.read_json(path, "dpw run")
         refuse_differences(path, stored["settings"], config.model_dump(mode="json"))
         return resume(folder, options)
+    if folder.is_dir():
+        store.remove_leftovers(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is not an empty folder: choose another --output")
     method = configure(config.method, config.preset, {**config.settings, "seed": config.seed})
@@ -131,12 +133,11 @@ class _Run:
         """Do everything that is not yet done."""
         if self.config.trackers:
             self.accelerator.init_trackers("dpw", config={"run": str(self.config.model_dump(mode="json"))})
+        store.remove_leftovers(self.folder)
         method, log_bytes = self.stored_method()
         method.feature_memory = FeatureMemory()
         rows = self.stored_rows()
-        if len(method.tasks) == len(rows) and rows:
-            log_bytes = rows[-1]["log_bytes"]
-        self.log.rewind(log_bytes)
+        self.rewind(method, rows, log_bytes)
         zero_shot = self.zero_shot()
         for index, task in enumerate(self.benchmark.tasks):
             if index < len(rows):
@@ -146,6 +147,15 @@ class _Run:
             rows.append(self.measure(method, index, task.name))
         self.accelerator.end_training()
         return self.finish(method, rows, zero_shot)
+
+    def rewind(self, method: Method, rows: Sequence[dict[str, Any]], model_log_bytes: int) -> None:
+        """Take the log back to the last thing that was committed: a row, a model, or a training state."""
+        under_way = ProgressFolder(self.folder / "progress", {})
+        if len(method.tasks) > len(rows):
+            under_way.clear()  # that task is learned; it only waits to be measured
+            self.log.rewind(model_log_bytes)
+        elif not under_way.path.exists():  # otherwise the training state knows its own place
+            self.log.rewind(rows[-1]["log_bytes"] if rows else 0)
 
     # ------------------------------------------------------------------------------------ one task, one row
 

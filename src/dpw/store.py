@@ -69,7 +69,12 @@ def remove_unused(folder: Path, entries: list[dict[str, Any]]) -> None:
     for path in folder.glob("*.safetensors"):
         if TENSOR_FILE.fullmatch(path.name) and path.name not in used:
             _discard(path)
-    for path in folder.glob(".*.tmp"):
+    remove_leftovers(folder)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete the half-written files of a process that was killed."""
+    for path in folder.rglob(".*.tmp"):
         _discard(path)
 
 
