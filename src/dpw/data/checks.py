@@ -70,7 +70,7 @@ def _shared_content(task: Task) -> list[str]:
         for name, path in group if len({name for name, _ in group}) > 1 else []:
             digest = hashlib.sha256(path.read_bytes()).digest()
             other, twin = seen.setdefault(digest, (name, path))
-            if other != name:
+            if other != name and twin != path:
                 problems.append(
                     f"{path} ({name}) has the same content as {twin} ({other}) of {task.name}; "
                     "remove one of the two"

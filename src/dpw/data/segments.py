@@ -98,6 +98,7 @@ class SegmentStore:
                 self._used.add(self._writer.name)
         except OSError as error:
             self._full = True
+            self._writer.finish()
             _log.warning("pixels are no longer cached in %s: %s", self._folder, error)
 
     def close(self) -> None:

@@ -16,6 +16,15 @@ from dpw.errors import InputError
 ARRAY_MODULES = ("numpy.core.multiarray", "numpy._core.multiarray")
 BUFFER_MODULES = ("numpy.core.numeric", "numpy._core.numeric")
 ARRAY_TYPES = ("u1", "i1", "i2", "i4", "i8", "u2", "u4", "u8", "f4", "f8")
+DAMAGE = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    MemoryError,
+    ArithmeticError,
+    RecursionError,
+)
 
 
 class _RefusedError(Exception):
