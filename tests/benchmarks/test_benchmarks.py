@@ -12,7 +12,7 @@ from dpw.benchmarks.sources import ZSCL_CIFAR100_ORDER
 from dpw.data.task import Split, Task
 from dpw.errors import InputError
 
-ORDER_1 = [
+ORDER_1 = (
     "aircraft",
     "caltech101",
     "cifar100",
@@ -24,8 +24,8 @@ ORDER_1 = [
     "oxfordpet",
     "stanfordcars",
     "sun397",
-]
-ORDER_2 = [
+)
+ORDER_2 = (
     "stanfordcars",
     "food",
     "mnist",
@@ -37,7 +37,7 @@ ORDER_2 = [
     "dtd",
     "eurosat",
     "cifar100",
-]
+)
 
 
 def names(benchmark):
@@ -45,8 +45,8 @@ def names(benchmark):
 
 
 def test_orders():
-    assert names("mtil") == names("mtil-fs") == names("odcl-cil") == names("odcl-cil-merged") == ORDER_1
-    assert names("mtil-order2") == ORDER_2
+    assert names("mtil") == names("mtil-fs") == names("odcl-cil") == names("odcl-cil-merged") == list(ORDER_1)
+    assert names("mtil-order2") == list(ORDER_2)
     assert len(names("mtil-fs-diki")) == 8
 
 
@@ -84,9 +84,9 @@ def test_descriptions_have_the_official_sizes():
 
 def test_all_eleven_tasks_load_lazily_and_in_order(data_root):
     loaded = load_benchmark("mtil-order2", data_root=data_root, seed=1)
-    assert list(loaded.task_names) == ORDER_2
+    assert list(loaded.task_names) == list(ORDER_2)
     assert loaded.tasks[0] is loaded.tasks[0]
-    assert [task.name for task in loaded.tasks] == ORDER_2
+    assert [task.name for task in loaded.tasks] == list(ORDER_2)
     assert [task.name for task in loaded.tasks[1:3]] == ["food", "mnist"]
     assert loaded.tasks[-1].name == "cifar100"
 
