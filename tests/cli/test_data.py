@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpw.cli import app
-from tests.data.layouts import BUILDERS, build_all
+from tests.data.layouts import BUILDERS, build_all, image
 
 
 def run(*arguments):
@@ -89,3 +89,16 @@ def test_help_imports_neither_torch_nor_transformers():
 def test_reading_tasks_needs_no_torch():
     code = "import sys, dpw.data.task, dpw.data.pixels, dpw.benchmarks\nsys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_ones_own_benchmark_is_checked_image_by_image(tmp_path):
+    for number in range(10):
+        image(tmp_path / "birds" / "owl" / f"{number}.png", number)
+    (tmp_path / "birds" / "owl" / "3.png").write_bytes(b"")
+    (tmp_path / "mine.yaml").write_text("tasks: [{folder: birds}, {folder: fish}]")
+    assert run("data", "check", tmp_path / "mine.yaml", "--only", "birds").exit_code == 0
+    result = run("data", "check", tmp_path / "mine.yaml", "--images", "--json")
+    assert result.exit_code == 1
+    birds, fish = json.loads(result.output)["datasets"]
+    assert "3.png is an empty file" in birds["problems"][0]
+    assert "fish is not a folder" in fish["problems"][0]

@@ -114,3 +114,10 @@ def test_a_real_folder(real_root):
     task = Task.from_folder(real_root / "intel_scenes", templates=("a photo of a {} scene.",))
     assert len(task.classes) == 6
     assert task.test[0].image.mode == "RGB"
+
+
+def test_a_link_to_a_folder_below_a_class_is_refused(tmp_path):
+    make(tmp_path / "pets", (".",))
+    (tmp_path / "pets" / "Owl" / "again").symlink_to(tmp_path / "pets")
+    with pytest.raises(InputError, match="again is a link to a folder"):
+        Task.from_folder(tmp_path / "pets")

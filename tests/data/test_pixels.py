@@ -91,7 +91,7 @@ def files_size(folder):
 
 
 @given(st.integers(0, 40_000))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_bound_is_never_passed(tmp_path_factory, max_bytes):
     folder = tmp_path_factory.mktemp("cache")
     _, split = pictures()
@@ -130,7 +130,7 @@ def test_what_a_run_uses_itself_is_not_thrown_out(tmp_path, monkeypatch):
 
 
 @given(st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 def test_damage_on_disk_only_costs_time(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("cache")
     _, split = pictures()

@@ -66,3 +66,14 @@ def test_a_class_too_many_is_counted(tmp_path):
     BUILDERS["eurosat"](tmp_path)
     image(tmp_path / "eurosat" / "2750" / "River" / "River_1.jpg", 1)
     assert check_dataset("eurosat", tmp_path, subset=True, protocol="zscl").counts["classes"] == 4
+
+
+def test_every_label_out_of_range_is_reported(tmp_path):
+    BUILDERS["mnist"](tmp_path)
+    path = tmp_path / "mnist" / "t10k-labels-idx1-ubyte"
+    content = bytearray(path.read_bytes())
+    content[-1], content[-2] = 77, 99
+    path.write_bytes(bytes(content))
+    problems = check_dataset("mnist", tmp_path, subset=True).problems
+    assert ["label 77" in problems[0], "label 99" in problems[1]] == [True, True]
+    assert "mnist/test[19]" in problems[0]

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Check and fetch the public datasets.", no_args_is_help=True)
 
 RootArgument = Annotated[
-    Path, typer.Argument(envvar="DPW_DATA", help="Folder that holds the datasets' folders; here by default.")
+    Path,
+    typer.Argument(
+        envvar="DPW_DATA",
+        help="Folder that holds the datasets' folders (here by default), or a benchmark's YAML.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
 
@@ -32,13 +36,10 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Say which of the eleven datasets are usable; exit code 0 only when all that were asked for are."""
-    from dpw.data.protocol import get_protocol
-    from dpw.data.public import DATASETS, get_dataset
-    from dpw.data.report import check_dataset
-
-    get_protocol(protocol)
-    names = [get_dataset(name).name for name in only] if only else list(DATASETS)
-    reports = [check_dataset(name, root, protocol=protocol, decode=images, subset=subset) for name in names]
+    if root.suffix in (".yaml", ".yml"):
+        reports = _check_written(root, only, protocol, images)
+    else:
+        reports = _check_public(root, only, protocol, images, subset)
     if as_json:
         typer.echo(
             json.dumps({"protocol": protocol, "datasets": [report.as_json() for report in reports]}, indent=2)
@@ -46,6 +47,31 @@ def check(
     else:
         typer.echo(_table(reports))
     raise typer.Exit(0 if all(report.usable for report in reports) else 1)
+
+
+def _check_public(
+    root: Path, only: list[str] | None, protocol: str, images: bool, subset: bool
+) -> "list[DatasetReport]":
+    """Check the eleven datasets, or some of them."""
+    from dpw.data.protocol import get_protocol
+    from dpw.data.public import DATASETS, get_dataset
+    from dpw.data.report import check_dataset
+
+    get_protocol(protocol)
+    names = [get_dataset(name).name for name in only] if only else list(DATASETS)
+    return [check_dataset(name, root, protocol=protocol, decode=images, subset=subset) for name in names]
+
+
+def _check_written(path: Path, only: list[str] | None, protocol: str, images: bool) -> "list[DatasetReport]":
+    """Check the tasks of a benchmark that a user wrote, or some of them."""
+    from dpw.benchmarks import load_benchmark
+    from dpw.data.report import check_task
+
+    tasks = load_benchmark(path, protocol=protocol, order=only).tasks
+    return [
+        check_task(name, lambda place=place: tasks[place], decode=images)  # type: ignore[misc]
+        for place, name in enumerate(tasks.names)
+    ]
 
 
 def _table(reports: "list[DatasetReport]") -> str:

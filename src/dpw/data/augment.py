@@ -20,7 +20,7 @@ def random_resized_crop(
     The cut depends on (seed, epoch, index) and the image's size alone, not on how many images came before.
     """
     box = crop_box(image.size, random.Random(f"{seed}-{epoch}-{index}-crop"))
-    return image.resize((size[1], size[0]), resample=Image.Resampling.BICUBIC, box=box)
+    return image.crop(box).resize((size[1], size[0]), resample=Image.Resampling.BICUBIC)
 
 
 def crop_box(image_size: tuple[int, int], generator: random.Random) -> Box:

@@ -1,5 +1,6 @@
 """The state of a public dataset on disk: what is there, what should be, and everything that is wrong."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from dpw.data.checks import image_problems, split_problems
 from dpw.data.public import get_dataset, list_public
 from dpw.data.public.listing import Listing
 from dpw.data.public.table import Expected, PublicDataset
-from dpw.data.task import Task
+from dpw.data.task import Task, structural_problems
 from dpw.errors import InputError
 
 
@@ -79,19 +80,36 @@ def _figures(expected: Expected) -> dict[str, int | None]:
 
 def _task_problems(dataset: PublicDataset, listing: Listing, protocol: str, decode: bool) -> list[str]:
     """What is wrong with the task that the listing would make."""
-    try:
-        task = Task(
-            dataset.name,
-            listing.classes,
-            dataset.templates,
-            listing.splits["train"],
-            listing.splits.get("val"),
-            listing.splits.get("test"),
-            protocol,
-        )
-    except InputError as error:
-        return [str(error)]
+    name, splits = dataset.name, listing.splits
+    if problems := structural_problems(name, listing.classes, dataset.templates, splits):
+        return problems
+    task = Task(
+        name,
+        listing.classes,
+        dataset.templates,
+        splits["train"],
+        splits.get("val"),
+        splits.get("test"),
+        protocol,
+    )
     return split_problems(task) + (image_problems(task) if decode else [])
+
+
+def check_task(name: str, load: Callable[[], Task], *, decode: bool = False) -> DatasetReport:
+    """Check a task of one's own, which has no official figures."""
+    parts = ("train", "val", "test")
+    try:
+        task = load()
+    except InputError as error:
+        nothing: dict[str, int | None] = dict.fromkeys(("classes", *parts))
+        return DatasetReport(name, "", False, nothing, nothing, [str(error)])
+    sizes = {part: len(split) for part, split in task.splits().items()}
+    counts: dict[str, int | None] = {
+        "classes": len(task.classes),
+        **{part: sizes.get(part) for part in parts},
+    }
+    problems = split_problems(task) + (image_problems(task) if decode else [])
+    return DatasetReport(name, "", True, counts, counts, problems)
 
 
 def _figure_problems(

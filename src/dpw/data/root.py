@@ -63,7 +63,9 @@ class Root:
                 continue
             if PurePosixPath(entry).suffix.lower() in IMAGE_SUFFIXES:
                 found.append(prefix + entry)
-            elif (self.path / name / entry).is_dir() and self._inside(self.path / name / entry):
+            elif (folder := self.path / name / entry).is_dir():
+                if folder.is_symlink():
+                    raise InputError(f"{folder} is a link to a folder; put the folder itself there")
                 found += self.images(prefix + entry)
         return found
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import random
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol, overload
@@ -12,6 +13,19 @@ from PIL import Image, UnidentifiedImageError
 
 from dpw.errors import InputError
 from dpw.preprocessing import upright_rgb
+
+DECODING_ERRORS = (
+    OSError,
+    ValueError,
+    SyntaxError,
+    EOFError,
+    struct.error,
+    LookupError,
+    TypeError,
+    ArithmeticError,
+    MemoryError,
+    Image.DecompressionBombError,
+)
 
 
 class Sample(NamedTuple):
@@ -190,7 +204,7 @@ def open_image(file: Path | BinaryIO, where: str | None = None) -> Image.Image:
             return upright_rgb(image)
     except FileNotFoundError as error:
         raise _missing(place) from error
-    except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
+    except DECODING_ERRORS as error:
         raise InputError(f"{place} {_reason(file, error)}; replace it by a good copy or remove it") from error
 
 

@@ -30,7 +30,7 @@ class Task:
     def __post_init__(self) -> None:
         """Refuse names, templates and labels that no method could use."""
         get_protocol(self.protocol)
-        if problems := structural_problems(self):
+        if problems := structural_problems(self.name, self.classes, self.templates, self.splits()):
             raise InputError(problems[0])
 
     @classmethod
@@ -153,31 +153,33 @@ class Task:
         }
 
 
-def structural_problems(task: Task) -> list[str]:
+def structural_problems(
+    task: str, classes: Sequence[str], templates: Sequence[str], splits: Mapping[str, Split]
+) -> list[str]:
     """Everything wrong with names, templates and labels, each in one sentence; empty when all is well."""
     problems = []
-    if not task.name or "/" in task.name:
-        problems.append(f"task name {task.name!r} must be a word without slashes; choose another name")
-    if not task.classes:
-        problems.append(f"task {task.name} has no classes; give at least one class with images")
-    for name, count in Counter(task.classes).items():
+    if not task or "/" in task:
+        problems.append(f"task name {task!r} must be a word without slashes; choose another name")
+    if not classes:
+        problems.append(f"task {task} has no classes; give at least one class with images")
+    for name, count in Counter(classes).items():
         if count > 1:
-            problems.append(f"task {task.name} has {count} classes called {name!r}; rename or merge them")
-    if not task.templates:
-        problems.append(f"task {task.name} has no prompt template; give one such as 'a photo of a {{}}.'")
-    for template in task.templates:
+            problems.append(f"task {task} has {count} classes called {name!r}; rename or merge them")
+    if not templates:
+        problems.append(f"task {task} has no prompt template; give one such as 'a photo of a {{}}.'")
+    for template in templates:
         if template.count("{}") != 1:
-            problems.append(f"template {template!r} of task {task.name} needs exactly one {{}} for the class")
-    for split_name, split in task.splits().items():
-        problems += _label_problems(task, split_name, split)
+            problems.append(f"template {template!r} of task {task} needs exactly one {{}} for the class")
+    for split_name, split in splits.items():
+        problems += _label_problems(f"{split_name} of {task}", split, len(classes))
     return problems
 
 
-def _label_problems(task: Task, split_name: str, split: Split) -> list[str]:
+def _label_problems(where: str, split: Split, classes: int) -> list[str]:
     """Labels that point outside the class list, each named once."""
-    wrong = sorted({label for label in split.labels if not 0 <= label < len(task.classes)})
+    wrong = sorted({label for label in split.labels if not 0 <= label < classes})
     return [
-        f"label {label} of {split.where(split.labels.index(label))} ({split_name} of {task.name}) is outside "
-        f"0..{len(task.classes) - 1}; correct the label or add the class"
+        f"label {label} of {split.where(split.labels.index(label))} ({where}) is outside 0..{classes - 1}; "
+        "correct the label or add the class"
         for label in wrong
     ]

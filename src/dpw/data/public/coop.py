@@ -52,7 +52,7 @@ def _valid_entries(entries: list[Any], where: str, problems: list[str]) -> list[
     valid = []
     for index, entry in enumerate(entries):
         match entry:
-            case [str() as name, int() as label, str() as class_name] if label >= 0 and label is not True:
+            case [str() as name, int() as label, str() as class_name] if label >= 0 and type(label) is int:
                 valid.append((name, label, class_name))
             case _:
                 problems.append(
