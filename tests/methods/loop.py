@@ -18,6 +18,7 @@ from dpw.methods.reference import Pairs, ReferenceData
 from tests.tiny import tiny_backbone
 
 SIDE = 16
+SMALL = {"reference_batch": 6, "synthetic_batch": 6, "random_sentences": 20}
 CLASSES = {"Aircraft": ("jet", "kite"), "DTD": ("dots", "wool", "mesh"), "MNIST": ("one", "two")}
 
 
@@ -56,7 +57,9 @@ def toy_reference() -> ReferenceData:
 
 def toy_method(name: str, preset: str = "default", backbone: Backbone | None = None, **settings) -> Method:
     """A method over the tiny CLIP, with toy reference data and small batches."""
-    method = methods.create(name, backbone or tiny_backbone(), preset, settings)
+    known = methods.METHODS[name].config_class.model_fields
+    small = {key: value for key, value in SMALL.items() if key in known}
+    method = methods.create(name, backbone or tiny_backbone(), preset, small | settings)
     method.reference = toy_reference()
     return method
 

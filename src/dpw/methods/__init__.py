@@ -1,30 +1,18 @@
-"""The methods, one file each; importing this package registers them all."""
+"""The methods, one file each; importing this package imports every file in it, and so registers them all."""
 
+import importlib
+import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
 from dpw.backbone import Backbone
 from dpw.errors import InputError
-from dpw.methods import (
-    coda_prompt,
-    coleclip,
-    diki,
-    dpeclip,
-    dpw,
-    dualprompt,
-    finetune,
-    icarl,
-    l2p,
-    lwf,
-    moe_adapters,
-    s_prompts,
-    wise_ft,
-    zero_shot,
-    zscl,
-)
 from dpw.methods.base import METHODS, PRESETS, LearnedTask, Method, TaskImages
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import MethodConfig, build, merge
+
+for _file in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_file.name}")
 
 __all__ = [
     "METHODS",
@@ -35,23 +23,8 @@ __all__ = [
     "Method",
     "MethodConfig",
     "TaskImages",
-    "coda_prompt",
-    "coleclip",
     "configure",
     "create",
-    "diki",
-    "dpeclip",
-    "dpw",
-    "dualprompt",
-    "finetune",
-    "icarl",
-    "l2p",
-    "lwf",
-    "moe_adapters",
-    "s_prompts",
-    "wise_ft",
-    "zero_shot",
-    "zscl",
 ]
 
 

@@ -37,7 +37,7 @@ class SingleModel(Method):
     def text_features(self, group: ClassGroup) -> Tensor:
         """Normalised class features `(C, E)`, kept from call to call while nothing is being trained."""
         if group in self._texts:
-            return self._texts[group]
+            return self._texts[group].to(self.model.device)
         features = ensemble(self.model.encode_texts(self.tokens(group)), len(group.templates))
         if not features.requires_grad and not self.trainable():
             self._texts[group] = features
