@@ -1,7 +1,7 @@
 """Optimisers and learning rates from a method's settings."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -10,8 +10,18 @@ from torch import Tensor, nn
 from dpw.methods.config import TrainingConfig
 
 
+def parameter_groups(
+    parameters: Mapping[str, nn.Parameter], factor: Callable[[str], float]
+) -> list[dict[str, Any]]:
+    """Parameters that share a factor on the learning rate, which every group carries."""
+    groups: dict[float, list[nn.Parameter]] = {}
+    for name, tensor in parameters.items():
+        groups.setdefault(factor(name), []).append(tensor)
+    return [{"params": tensors, "factor": value} for value, tensors in groups.items()]
+
+
 def make_optimizer(
-    parameters: Iterable[nn.Parameter], config: TrainingConfig, rate: float
+    parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]], config: TrainingConfig, rate: float
 ) -> torch.optim.Optimizer:
     """The optimiser the settings name."""
     if config.optimizer == "sgd":

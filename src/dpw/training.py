@@ -15,7 +15,13 @@ from dpw.errors import DpwError
 from dpw.feeding import EpochPixels, SplitImages, epoch_batches, epoch_loader
 from dpw.logs import MetricsLog
 from dpw.methods.base import Method
-from dpw.optimisation import learning_rate, load_optimizer_tensors, make_optimizer, optimizer_tensors
+from dpw.optimisation import (
+    learning_rate,
+    load_optimizer_tensors,
+    make_optimizer,
+    optimizer_tensors,
+    parameter_groups,
+)
 from dpw.progress import Position, ProgressFolder
 
 
@@ -115,10 +121,10 @@ class _Fit:
 
     def run(self) -> Position:
         """All remaining epochs, then the best of them."""
-        parameters = list(self.method.trainable().values())
-        if not parameters:
+        groups = parameter_groups(self.method.trainable(), self.method.learning_rate_factor)
+        if not groups:
             return self.position
-        optimizer = make_optimizer(parameters, self.config, self.rate)
+        optimizer = make_optimizer(groups, self.config, self.rate)
         self.model, self.optimizer = self.accelerator.prepare(self.method, optimizer)
         self.resume()
         self.trainer.watcher.begin(self.task.name, self.total, self.position.step)
@@ -156,7 +162,7 @@ class _Fit:
         position = self.position
         rate = learning_rate(self.config, self.rate, position.step, self.total)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["factor"]
         self.method.step = position.step
         self.trainer.reseed(self.task, f"step-{position.step}")
         with self.accelerator.accumulate(self.model):

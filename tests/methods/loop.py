@@ -19,7 +19,7 @@ from tests.tiny import tiny_backbone
 
 SIDE = 16
 SMALL = {"reference_batch": 6, "synthetic_batch": 6, "random_sentences": 20}
-CLASSES = {"Aircraft": ("jet", "kite"), "DTD": ("dots", "wool", "mesh"), "MNIST": ("one", "two")}
+CLASSES = {"aircraft": ("jet", "kite"), "dtd": ("dots", "wool", "mesh"), "mnist": ("one", "two")}
 
 
 def stripes(classes: int, images: int, seed: int) -> tuple[np.ndarray, list[int]]:

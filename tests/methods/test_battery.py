@@ -5,7 +5,9 @@ import math
 import pytest
 import torch
 
+from dpw.benchmarks import list_benchmarks
 from dpw.errors import InputError
+from dpw.images import Images
 from dpw.methods import METHODS, PRESETS, Candidates, ClassGroup, Method, configure
 from tests.methods.loop import (
     Trainer,
@@ -46,7 +48,7 @@ class LearnedMethods(dict):
 
     def __missing__(self, name: str) -> Method:
         self[name] = toy_method(name)
-        for task in ("Aircraft", "DTD"):
+        for task in ("aircraft", "dtd"):
             learn(self[name], toy_task(task))
         return self[name]
 
@@ -68,6 +70,43 @@ def test_says_in_one_line_what_it_is(name):
 
 
 @every_method
+def test_settings_for_single_tasks_name_tasks_that_exist(name):
+    known = {task.name for benchmark in list_benchmarks() for task in benchmark.tasks}
+    for preset in PRESETS[name]:
+        training = configure(name, preset).training
+        assert {*training.task_learning_rates, *training.task_epochs} <= known
+
+
+@every_method
+def test_a_question_before_training_does_not_disturb_it(name):
+    method, task = toy_method(name), toy_task("aircraft")
+    if answers_about_the_unseen(name):
+        question = Candidates.among(ClassGroup(task.name, task.classes, task.templates[:1]))
+        with torch.inference_mode():
+            method.logits(Images.of(some_pixels()), question)
+    learn(method, task)
+
+
+@every_method
+def test_an_abandoned_task_leaves_no_trace(name):
+    method, pixels = learn(toy_method(name), toy_task("aircraft")), some_pixels()
+    before, question = method.shared_snapshot(), questions(method)
+    expected = [answers(method, pixels, one) for one in question]
+    Trainer(method, toy_task("dtd")).run(2)
+    method.abandon(1, before)
+    method.eval()
+    for one, logits in zip(question, expected, strict=True):
+        assert torch.equal(answers(method, pixels, one), logits)
+    assert not method.trainable()
+    fresh = toy_method(name)
+    Trainer(fresh, toy_task("dtd")).run(1)
+    fresh.abandon(0, {})
+    assert fresh.parameter_count() == 0
+    if answers_about_the_unseen(name):
+        assert torch.equal(answers(fresh, pixels, UNSEEN), answers(toy_method("zero-shot"), pixels, UNSEEN))
+
+
+@every_method
 def test_explains_a_refused_setting(name):
     with pytest.raises(InputError, match="unknown setting 'sed'"):
         configure(name, settings={"sed": 1})
@@ -76,7 +115,7 @@ def test_explains_a_refused_setting(name):
 @every_method
 def test_learning_moves_its_parameters_with_a_finite_loss(name):
     method = toy_method(name)
-    trainer = Trainer(method, toy_task("Aircraft"))
+    trainer = Trainer(method, toy_task("aircraft"))
     before = {key: tensor.detach().clone() for key, tensor in trainer.parameters.items()}
     trainer.run(2)
     assert all(math.isfinite(loss) for loss in trainer.losses)
@@ -131,9 +170,9 @@ def test_its_state_gives_the_same_logits_in_a_fresh_instance(name, learned):
 
 @every_method
 def test_goes_on_learning_after_a_reload_as_if_nothing_had_happened(name, learned):
-    going_on = learn(reload(learned[name]), toy_task("MNIST"))
+    going_on = learn(reload(learned[name]), toy_task("mnist"))
     straight = toy_method(name)
-    for task in ("Aircraft", "DTD", "MNIST"):
+    for task in ("aircraft", "dtd", "mnist"):
         learn(straight, toy_task(task))
     for question in questions(straight):
         pixels = some_pixels()
@@ -142,9 +181,9 @@ def test_goes_on_learning_after_a_reload_as_if_nothing_had_happened(name, learne
 
 @every_method
 def test_an_interrupted_training_resumes_exactly(name, learned):
-    straight = Trainer(reload(learned[name]), toy_task("MNIST")).run(4).end()
-    interrupted = Trainer(reload(learned[name]), toy_task("MNIST")).run(2).store()
-    resumed = Trainer(reload(learned[name]), toy_task("MNIST")).resume(interrupted).run(2).end()
+    straight = Trainer(reload(learned[name]), toy_task("mnist")).run(4).end()
+    interrupted = Trainer(reload(learned[name]), toy_task("mnist")).run(2).store()
+    resumed = Trainer(reload(learned[name]), toy_task("mnist")).resume(interrupted).run(2).end()
     for question in questions(straight):
         pixels = some_pixels()
         assert torch.equal(answers(resumed, pixels, question), answers(straight, pixels, question))
@@ -163,13 +202,13 @@ def test_the_backbone_stays_as_it_was(name, learned):
 def test_tasks_kept_apart_do_not_touch_each_other(name):
     if not keeps_tasks_apart(name):
         pytest.skip("mixes its tasks in one set of weights")
-    method = learn(toy_method(name), toy_task("Aircraft"))
+    method = learn(toy_method(name), toy_task("aircraft"))
     first = copied(method.task_state(0))
-    learn(method, toy_task("DTD"))
+    learn(method, toy_task("dtd"))
     assert_equal_states(method.task_state(0), first)
     second = copied(method.task_state(1))
     method.forget(0)
-    assert method.task_names == ["DTD"]
+    assert method.task_names == ["dtd"]
     assert_equal_states(method.task_state(0), second)
     assert answers(method, some_pixels(), questions(method)[0]).isfinite().any()
 
@@ -186,7 +225,7 @@ def test_refuses_to_forget_what_is_mixed_in_its_weights(name, learned):
 def test_refuses_a_task_twice(name, learned):
     method = reload(learned[name])
     with pytest.raises(InputError, match="already learned"):
-        learn(method, toy_task("DTD"))
+        learn(method, toy_task("dtd"))
 
 
 @every_method
@@ -197,7 +236,7 @@ def test_counts_its_parameters(name, learned):
 @every_method
 def test_trains_in_float32(name):
     method = toy_method(name)
-    parameters = Trainer(method, toy_task("Aircraft")).parameters
+    parameters = Trainer(method, toy_task("aircraft")).parameters
     assert {tensor.dtype for tensor in parameters.values()} <= {torch.float32}
 
 

@@ -194,7 +194,8 @@ class Method(nn.Module, ABC):
         """Token ids of all prompts of a group `(templates · C, N)`, tokenised once."""
         if group not in self._tokens:
             prompts = [prompt for row in group.prompts() for prompt in row]
-            self._tokens[group] = self.backbone.tokenize(prompts)
+            with torch.inference_mode(mode=False):  # they are kept, and training may need them later
+                self._tokens[group] = self.backbone.tokenize(prompts)
         return self._tokens[group].to(self.backbone.device)
 
     def training_tokens(self) -> Tensor:

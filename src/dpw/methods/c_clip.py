@@ -1,6 +1,7 @@
 """C-CLIP: low-rank updates of both towers, merged after every task, and contrastive consolidation."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -178,6 +179,11 @@ class CCLIP(FineTune):
                     block.get_submodule(module).weight.add_(delta, alpha=factor)
         self.updates = self.projector = None
         super().end_task(images)
+
+    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
+        """Also drop the updates."""
+        self.updates = self.projector = None
+        super().abandon(learned, shared)
 
     def parameter_count(self) -> int:
         """The low-rank updates of all tasks; once merged they take no room of their own."""

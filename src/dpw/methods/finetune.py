@@ -16,7 +16,7 @@ from dpw.methods.single_model import SingleModel
 FULL_FINETUNING = TrainingConfig(
     optimizer="adamw",
     learning_rate=1e-5,
-    task_learning_rates={"Aircraft": 5e-5, "MNIST": 5e-5},
+    task_learning_rates={"aircraft": 5e-5, "mnist": 5e-5},
     batch_size=64,
     epochs=None,
     iterations=1000,
@@ -89,6 +89,14 @@ class FineTune(SingleModel):
         """Freeze the student and let the copy of the start go."""
         super().end_task(images)
         self.start = None
+        self.model_changed()
+
+    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
+        """Go back to the student from before the task, or to none."""
+        self.start = None
+        if not shared:
+            self.student = None
+        super().abandon(learned, shared)
         self.model_changed()
 
     def weights(self) -> dict[str, nn.Parameter]:

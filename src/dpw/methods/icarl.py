@@ -67,6 +67,11 @@ class ICaRL(Distilling):
         self.memory.append(self._exemplars(images, quota))
         self._make_room()
 
+    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
+        """Also drop what was remembered of the abandoned task."""
+        super().abandon(learned, shared)
+        del self.memory[learned:]
+
     @torch.no_grad()
     def _exemplars(self, images: TaskImages, quota: int) -> Tensor:
         """The herded images of a task, best first, as they come from the data and without labels."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from dpw.backbone import Backbone
+from dpw.data.hub import HubImages
+from dpw.data.pixels import PixelCache
 from dpw.data.root import Root
 from dpw.data.split import Split
 from dpw.data.task import Task
@@ -140,8 +140,12 @@ def _images_at(path: Path) -> Split:
     if not path.is_dir():
         raise InputError(f"reference_images names {path}, which is no folder; give a folder with images")
     if _is_saved_dataset(path):
+        import datasets
+
         rows = _saved_dataset(path)
-        return Split(_DatasetImages(rows, _image_column(rows, path), path), [0] * len(rows))
+        column = _image_column(rows, path)
+        encoded = rows.cast_column(column, datasets.Image(decode=False))
+        return Split(HubImages(encoded, column, str(path), path), [0] * len(rows))
     root = Root(path)
     names = root.images(".")
     if not names:
@@ -210,31 +214,6 @@ def _image_column(rows: Any, path: Path) -> str:
     raise InputError(f"{path} has no column of images among {', '.join(rows.column_names)}; save one with it")
 
 
-class _DatasetImages:
-    """The image column of a saved dataset, decoded row by row."""
-
-    def __init__(self, rows: Any, column: str, path: Path) -> None:
-        """Keep the dataset; nothing is decoded yet."""
-        self._rows, self._column, self._path = rows, column, path
-
-    def __len__(self) -> int:
-        """How many rows there are."""
-        return len(self._rows)
-
-    def image(self, index: int) -> Image.Image:
-        """Decode one row."""
-        image: Image.Image = self._rows[index][self._column]
-        return image.convert("RGB")
-
-    def key(self, index: int) -> str:
-        """Identify an image by its place."""
-        return hashlib.sha256(f"{self._path.resolve()}[{index}]".encode()).hexdigest()[:40]
-
-    def where(self, index: int) -> str:
-        """Give the folder and the row."""
-        return f"{self._path}[{index}]"
-
-
 # -------------------------------------------------------------------------------------------- into batches
 
 
@@ -268,8 +247,8 @@ class ShuffledRows:
 
 def pixels_of(images: Split, rows: Sequence[int], backbone: Backbone) -> Tensor:
     """Pixels `(B, 3, H, W)` of some images, prepared as at test time."""
-    prepared = [backbone.preprocessing.pixels(images[row].image) for row in rows]
-    return torch.from_numpy(np.stack(prepared)).to(backbone.device)
+    pixels = PixelCache(backbone.preprocessing, folder=None).pixels(images, rows)
+    return torch.from_numpy(pixels).to(backbone.device)
 
 
 def sentence_tokens(sentences: Sequence[str], backbone: Backbone) -> Tensor:

@@ -95,6 +95,11 @@ class ZSCL(LwF):
         self.average = {}
         super().end_task(images)
 
+    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
+        """Also drop the average."""
+        super().abandon(learned, shared)
+        self.average = {}
+
     def progress_state(self) -> dict[str, Tensor]:
         """The average so far, beside the start."""
         state = super().progress_state()
