@@ -134,9 +134,10 @@ class FineTune(SingleModel):
         stored = {n.removeprefix(f"{prefix}."): t for n, t in tensors.items() if n.startswith(f"{prefix}.")}
         twin = self.backbone.trainable_copy().requires_grad_(requires_grad=False)
         expected = twin.clip.state_dict()
-        if odd := sorted(stored.keys() ^ expected.keys()):
+        shapes = [{(name, tensor.shape) for name, tensor in part.items()} for part in (stored, expected)]
+        if odd := sorted(name for name, _ in shapes[0] ^ shapes[1]):
             raise InputError(
-                f"the stored {prefix} model and this CLIP differ in {odd[0]!r}: use its own CLIP"
+                f"the stored {prefix} model and this CLIP differ in {odd[0]!r}: use the CLIP it was made from"
             )
         twin.clip.load_state_dict(stored)
         return twin

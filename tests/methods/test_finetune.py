@@ -1,0 +1,81 @@
+"""Full fine-tuning: what it trains, what it counts, and how WiSE-FT goes back."""
+
+import pytest
+import torch
+
+from dpw.errors import InputError
+from dpw.methods import configure
+from tests.methods.loop import Trainer, copied, learn, questions, some_pixels, toy_method, toy_task
+from tests.methods.loop import answers as logits_of
+
+
+def weights(method) -> dict[str, torch.Tensor]:
+    """The learned weights, copied."""
+    return copied(method.weights())
+
+
+def test_trains_every_weight_except_the_temperature():
+    method = toy_method("finetune")
+    trainer = Trainer(method, toy_task("dtd")).run(2)
+    every = dict(method.backbone.clip.named_parameters())
+    trained = {name.removeprefix("student.clip.") for name in trainer.parameters}
+    assert trained == every.keys() - {"logit_scale"}
+    still = [name for name, tensor in method.weights().items() if torch.equal(tensor, every[name])]
+    assert still == []
+    assert torch.equal(method.student.clip.logit_scale, method.backbone.clip.logit_scale)
+    assert method.parameter_count() == sum(t.numel() for t in every.values()) - 1
+
+
+def test_each_task_starts_where_the_last_one_ended():
+    method = learn(toy_method("finetune"), toy_task("aircraft"))
+    ended = weights(method)
+    Trainer(method, toy_task("dtd"))
+    assert all(torch.equal(tensor, ended[name]) for name, tensor in method.weights().items())
+
+
+def test_text_features_are_kept_only_between_trainings():
+    method = learn(toy_method("finetune"), toy_task("aircraft"))
+    question, pixels = questions(method)[0], some_pixels()
+    first = logits_of(method, pixels, question)
+    assert method._texts
+    trainer = Trainer(method, toy_task("dtd"))
+    assert not method._texts
+    trainer.run(3)
+    assert not torch.equal(logits_of(method, pixels, question), first)
+    assert not method._texts
+
+
+def test_the_published_settings():
+    training = configure("finetune").training
+    assert (training.optimizer, training.batch_size, training.iterations) == ("adamw", 64, 1000)
+    assert (training.schedule, training.warmup, training.label_smoothing) == ("warmup-cosine", 100, 0.2)
+    assert (training.learning_rate, training.task_learning_rates["mnist"]) == (1e-5, 5e-5)
+
+
+def test_refuses_weights_of_another_clip():
+    method = toy_method("finetune")
+    with pytest.raises(InputError, match=r"differ in .*: use the CLIP it was made from"):
+        method.load_shared_state({"student.logit_scale": torch.zeros(())})
+
+
+@pytest.mark.parametrize(("keep", "same_as"), [(0.0, "start"), (1.0, "end")])
+def test_wise_ft_at_both_ends(keep, same_as):
+    method = learn(toy_method("wise-ft", keep=keep), toy_task("aircraft"))
+    trainer = Trainer(method, toy_task("dtd"))
+    start = weights(method)
+    trainer.run(2)
+    expected = {"start": start, "end": weights(method)}[same_as]
+    trainer.end()
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in method.weights().items())
+
+
+@pytest.mark.parametrize("anchor", ["previous", "zeroshot"])
+def test_wise_ft_mixes_four_parts_with_one_part_of_its_anchor(anchor):
+    method = learn(toy_method("wise-ft", anchor=anchor), toy_task("aircraft"))
+    trainer = Trainer(method, toy_task("dtd"))
+    start = weights(method) if anchor == "previous" else dict(method.backbone.clip.named_parameters())
+    end = weights(trainer.run(2).method)
+    trainer.end()
+    assert method.start is None
+    for name, tensor in method.weights().items():
+        torch.testing.assert_close(tensor, 0.8 * end[name] + 0.2 * start[name])
