@@ -12,6 +12,8 @@ from torch.nn import functional as F
 
 from dpw.routing import Route
 
+MOST_PASSES = 100
+
 
 def route_by_score(scores: Tensor, least: Tensor | None = None, vote: bool = False) -> Route:
     """Choose the task with the highest score `(B, T)`, and accept it where the score reaches `least`.
@@ -155,21 +157,23 @@ def fit_autoencoder(
     batch_size: int = 64,
     decay_epochs: int = 10,
 ) -> None:
-    """Train on features `(n, W)` by Adam, the rate falling tenfold every few epochs; then freeze."""
+    """Train on features `(n, W)` by Adam, then freeze.
+
+    The rate falls tenfold every `decay_epochs` passes; for few images, where that would end training after
+    a handful of steps, every third of the iterations. No image is seen more than `MOST_PASSES` times.
+    """
+    per_pass = -(-len(features) // batch_size)
+    steps = min(iterations, MOST_PASSES * per_pass)
+    decay_steps = max(decay_epochs * per_pass, -(-steps // 3))
     optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=weight_decay)
-    step, epoch = 0, 0
     with torch.enable_grad():
-        while step < iterations:
-            optimizer.param_groups[0]["lr"] = rate * 0.1 ** (epoch // decay_epochs)
-            order = torch.randperm(len(features), generator=generator)
-            for rows in torch.split(order, batch_size):
-                optimizer.zero_grad()
-                torch.autograd.backward(model.error(features[rows]).mean())
-                optimizer.step()
-                step += 1
-                if step == iterations:
-                    break
-            epoch += 1
+        for step in range(steps):
+            if step % per_pass == 0:
+                order = torch.split(torch.randperm(len(features), generator=generator), batch_size)
+            optimizer.param_groups[0]["lr"] = rate * 0.1 ** (step // decay_steps)
+            optimizer.zero_grad()
+            torch.autograd.backward(model.error(features[order[step % per_pass]]).mean())
+            optimizer.step()
     model.requires_grad_(requires_grad=False)
 
 

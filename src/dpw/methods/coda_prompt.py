@@ -7,7 +7,6 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dpw.backbone import Backbone
 from dpw.methods.base import LearnedTask, register
 from dpw.methods.prompt_pool import Prefixes, PromptPool, PromptPoolConfig, split_prompt
 
@@ -38,11 +37,6 @@ class CODAPrompt(PromptPool):
     summary = "CODA-Prompt: prompts summed from orthogonal components; linear head (CVPR 2023)"
     config_class = CODAPromptConfig
     config: CODAPromptConfig
-
-    def __init__(self, backbone: Backbone, config: CODAPromptConfig) -> None:
-        """Start without components."""
-        super().__init__(backbone, config)
-        self.bank = nn.ModuleList()
 
     def grow(self, generator: torch.Generator) -> None:
         """New components, orthogonal to all earlier ones of the same block."""
@@ -82,8 +76,8 @@ class CODAPrompt(PromptPool):
         return found
 
     def task_state(self, index: int) -> dict[str, Tensor]:
-        """Components and head rows."""
-        return {**super().task_state(index), **self.bank[index].state_dict()}
+        """The components."""
+        return dict(self.bank[index].state_dict())
 
     def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:
         """Append a task from its tensors."""

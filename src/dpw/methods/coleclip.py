@@ -89,7 +89,7 @@ class CoLeCLIP(Method):
     summary = "CoLeCLIP: a read-only prompt token per task and a vocabulary of class vectors"
     config_class = CoLeCLIPConfig
     config: CoLeCLIPConfig
-    memory: Tensor
+    vectors: Tensor
 
     def __init__(self, backbone: Backbone, config: CoLeCLIPConfig) -> None:
         """Start with no prompt and an empty vocabulary."""
@@ -101,7 +101,7 @@ class CoLeCLIP(Method):
         self.latest: Tensor | None = None
         self.planned_steps = 0
         # A buffer, so that it goes back with the weights to the best epoch.
-        self.register_buffer("memory", torch.empty(0), persistent=False)
+        self.register_buffer("vectors", torch.empty(0), persistent=False)
 
     # ------------------------------------------------------------------------------------ learning a task
 
@@ -115,13 +115,13 @@ class CoLeCLIP(Method):
         self.lora = TextLoRA(self.backbone.text_shape, self.config.text_rank, generator).to(device)
         with torch.no_grad():
             self.start = self.entries(Candidates.among(self.tasks[-1].group())).clone()
-        self.memory = self.start.clone()
+        self.vectors = self.start.clone()
         self.planned_steps = steps_of(self.config.training, task.name, len(images))
 
     def forward(self, pixels: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy of prompt and CLS against half-remembered class vectors, which may not drift far."""
         texts = F.normalize(self.backbone.encode_texts(self.training_tokens(), self._text_change()), dim=-1)
-        classes = F.normalize((self.memory + texts) / 2, dim=-1)
+        classes = F.normalize((self.vectors + texts) / 2, dim=-1)
         self.latest = classes.detach()
         features, cls = self.task_features(pixels)
         scale = self.backbone.logit_scale
@@ -167,27 +167,37 @@ class CoLeCLIP(Method):
         """Let the class vectors follow slowly what the text tower says."""
         if self.latest is not None:
             rate = self.config.memory_rate
-            self.memory = F.normalize(rate * self.latest + (1 - rate) * self.memory, dim=-1)
+            self.vectors = F.normalize(rate * self.latest + (1 - rate) * self.vectors, dim=-1)
 
     def task_logits(self, pixels: Tensor) -> Tensor:
         """The newest prompt against the class vectors as they are now."""
         features, _ = self.task_features(pixels)
-        return self.backbone.logit_scale * features[:, -1] @ self.memory.T
+        return self.backbone.logit_scale * features[:, -1] @ self.vectors.T
 
     def end_task(self, images: TaskImages) -> None:
         """Enter the class vectors in the vocabulary and throw the change of the text tower away."""
         super().end_task(images)
-        self.vocabulary |= dict(zip(self.tasks[-1].classes, self.memory.clone().unbind(0), strict=True))
+        self.vocabulary |= dict(zip(self.tasks[-1].classes, self.vectors.clone().unbind(0), strict=True))
+        self._put_away()
+
+    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
+        """Also drop the prompt of the abandoned task; the vocabulary has not seen it yet."""
+        super().abandon(learned, shared)
+        self.prompts = self.prompts[:learned]
+        self._put_away()
+
+    def _put_away(self) -> None:
+        """Clear what exists only while a task is learned."""
         self.lora, self.latest, self.start = None, None, torch.empty(0)
-        self.memory = torch.empty(0, device=self.backbone.device)
+        self.vectors = torch.empty(0, device=self.backbone.device)
 
     def progress_state(self) -> dict[str, Tensor]:
         """The class vectors on their way."""
-        return {"memory": self.memory}
+        return {"vectors": self.vectors}
 
     def load_progress_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from these class vectors."""
-        self.memory = tensors["memory"].clone().to(self.backbone.device)
+        self.vectors = tensors["vectors"].clone().to(self.backbone.device)
 
     # ------------------------------------------------------------------------------------------ answering
 

@@ -22,8 +22,6 @@ from dpw.methods.switched import PLAIN, SwitchedMethod
 from dpw.routers import PrototypeRouter, kmeans
 from dpw.routing import Route
 
-COSINE_RANGE = 2.0  # a class moved down by this stands behind every class that was not
-
 
 class DPeCLIPConfig(RoutedConfig):
     """The constants of the reconstruction."""
@@ -67,6 +65,8 @@ class DPeCLIP(SwitchedMethod):
     status = "reconstruction: no code was published"
     config_class = DPeCLIPConfig
     config: DPeCLIPConfig
+    isolated = True
+    own_classes_only = True
 
     def __init__(self, backbone: Backbone, config: DPeCLIPConfig) -> None:
         """Start with a router that knows no task."""
@@ -86,6 +86,11 @@ class DPeCLIP(SwitchedMethod):
         std = self.config.token_std
         module = PriorPrompts(image * std, text * std, centres, prototypes)
         self.bank.append(module.to(self.backbone.device))
+
+    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
+        """Also drop the prototypes of the abandoned task."""
+        super().abandon(learned, shared)
+        del self.router.prototypes[learned:], self.router.least[learned:]
 
     # ------------------------------------------------------------------------------------------ answering
 
@@ -108,18 +113,6 @@ class DPeCLIP(SwitchedMethod):
                 return torch.full((len(images),), PLAIN)
         route = self._route(images, among)
         return torch.where(route.weight > 0, route.task, PLAIN)
-
-    def cosines(self, index: int, features: Tensor, candidates: Candidates) -> list[Tensor]:
-        """Class-incremental: only the chosen task's classes can win, the others follow as CLIP has them."""
-        if not candidates.by_task or index == PLAIN:
-            return super().cosines(index, features, candidates)
-        own = self.tasks[index].name
-        return [
-            features @ self.text_features(index, group).T
-            if group.name == own
-            else features @ self.text_features(PLAIN, group).T - COSINE_RANGE
-            for group in candidates.groups
-        ]
 
     def image_adaptation(self, index: int) -> ExtraTokens:
         """The domain's tokens beside the image patches."""
@@ -159,4 +152,4 @@ class DPeCLIP(SwitchedMethod):
         """Drop one task; the others are not touched."""
         self.router.remove(index)
         del self.bank[index], self.tasks[index]
-        self.forget_texts()
+        self.forget_features()

@@ -46,7 +46,6 @@ class DualPrompt(PromptPool):
         generator = torch.Generator().manual_seed(config.seed)
         general = torch.rand(self.general_blocks, config.general_length, shape.width, generator=generator)
         self.general = nn.Parameter(general.to(backbone.device), requires_grad=False)
-        self.bank = nn.ModuleList()
 
     def grow(self, generator: torch.Generator) -> None:
         """An expert prompt and a key for each of its blocks; the general prompts learn on."""
@@ -88,17 +87,18 @@ class DualPrompt(PromptPool):
         return found
 
     def shared_state(self) -> dict[str, Tensor]:
-        """The general prompts."""
-        return {"general": self.general.detach()}
+        """The general prompts and the heads."""
+        return {**super().shared_state(), "general": self.general.detach()}
 
     def load_shared_state(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take the general prompts back."""
+        """Take the general prompts and the heads back."""
+        super().load_shared_state(tensors)
         with torch.no_grad():
             self.general.copy_(tensors["general"])
 
     def task_state(self, index: int) -> dict[str, Tensor]:
-        """Expert prompts, their keys and the head rows."""
-        return {**super().task_state(index), **self.bank[index].state_dict()}
+        """Expert prompts and their keys."""
+        return dict(self.bank[index].state_dict())
 
     def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:
         """Append a task from its tensors."""

@@ -56,11 +56,12 @@ class L2P(PromptPool):
         return {self.config.block: (keys, values)}, (1 - near).sum(dim=1).mean()
 
     def shared_state(self) -> dict[str, Tensor]:
-        """The pool."""
-        return {"keys": self.keys.detach(), "prompts": self.prompts.detach()}
+        """The pool and the heads."""
+        return {**super().shared_state(), "keys": self.keys.detach(), "prompts": self.prompts.detach()}
 
     def load_shared_state(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take the pool back."""
+        """Take the pool and the heads back."""
+        super().load_shared_state(tensors)
         with torch.no_grad():
             self.keys.copy_(tensors["keys"])
             self.prompts.copy_(tensors["prompts"])

@@ -63,6 +63,7 @@ class PromptPool(Method):
         """Start without classes."""
         super().__init__(backbone, config)
         self.heads = nn.ModuleList()
+        self.bank = nn.ModuleList()
         self.rows: dict[str, tuple[int, int]] = {}  # class name: number of the head, row in it
 
     @abstractmethod
@@ -79,7 +80,7 @@ class PromptPool(Method):
         """Prompts, and head rows for names that are new; rows of known names learn on."""
         super().begin_task(task, images)
         generator = torch.Generator().manual_seed(self.config.seed + len(self.tasks))
-        new = self._enter(task.classes)
+        new = self._enter(task.classes, len(self.tasks) - 1)
         weight = torch.randn(len(new), self.backbone.feature_width, generator=generator)
         head = LinearHead(weight * self.config.head_std, torch.zeros(len(new)))
         self.heads.append(head.to(self.backbone.device))
@@ -87,11 +88,17 @@ class PromptPool(Method):
             self.heads[number].requires_grad_()
         self.grow(generator)
 
-    def _enter(self, classes: Sequence[str]) -> list[str]:
-        """Give rows of the next head to the class names that have none, and return these names."""
+    def _enter(self, classes: Sequence[str], number: int) -> list[str]:
+        """Give rows of head `number` to the class names that have none, and return these names."""
         new = [name for name in classes if name not in self.rows]
-        self.rows |= {name: (len(self.heads), row) for row, name in enumerate(new)}
+        self.rows |= {name: (number, row) for row, name in enumerate(new)}
         return new
+
+    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
+        """Also drop the prompts, the head and the names of the abandoned task."""
+        super().abandon(learned, shared)
+        del self.heads[learned:], self.bank[learned:]
+        self.rows = {name: place for name, place in self.rows.items() if place[0] < learned}
 
     def forward(self, pixels: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy over the task's classes and the loss of the prompts."""
@@ -145,15 +152,20 @@ class PromptPool(Method):
 
     # ----------------------------------------------------------------------------------- state, as tensors
 
-    def task_state(self, index: int) -> dict[str, Tensor]:
-        """The head rows a task brought."""
-        return {f"head.{name}": tensor for name, tensor in self.heads[index].state_dict().items()}
+    def shared_state(self) -> dict[str, Tensor]:
+        """All head rows; those of a name that comes back go on learning, so they belong to no single task."""
+        return {f"heads.{name}": tensor for name, tensor in self.heads.state_dict().items()}
 
-    def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:
-        """Append a task's head rows; the order of tasks says which names were new."""
-        self._enter(task.classes)
-        head = LinearHead(tensors["head.weight"], tensors["head.bias"]).requires_grad_(requires_grad=False)
-        self.heads.append(head.to(self.backbone.device))
+    def load_shared_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take the head rows back."""
+        count = sum(name.startswith("heads.") and name.endswith(".bias") for name in tensors)
+        stored = [(tensors[f"heads.{i}.weight"], tensors[f"heads.{i}.bias"]) for i in range(count)]
+        heads = nn.ModuleList(LinearHead(*pair) for pair in stored).requires_grad_(requires_grad=False)
+        self.heads = heads.to(self.backbone.device)
+
+    def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:  # noqa: ARG002
+        """Append a task's names; the order of tasks says which of them were new."""
+        self._enter(task.classes, len(self.tasks))
         self.tasks.append(task)
 
 

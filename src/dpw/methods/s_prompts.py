@@ -81,6 +81,8 @@ class SPrompts(SwitchedMethod):
     summary = "S-Prompts: image tokens and a text context per task, chosen by k-means (NeurIPS 2022)"
     config_class = SPromptsConfig
     config: SPromptsConfig
+    isolated = True
+    own_classes_only = True
 
     def __init__(self, backbone: Backbone, config: SPromptsConfig) -> None:
         """Start with a router that knows no task."""
@@ -99,6 +101,11 @@ class SPrompts(SwitchedMethod):
         size = (self.config.context_length, self.backbone.text_shape.width)
         context = torch.randn(size, generator=generator) * self.config.context_std
         self.bank.append(Prompts(image, context).to(self.backbone.device))
+
+    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
+        """Also drop the centres of the abandoned task."""
+        super().abandon(learned, shared)
+        del self.router.centres[learned:]
 
     def route(self, images: Images) -> Route | None:
         """The task of the nearest centre."""
@@ -139,4 +146,4 @@ class SPrompts(SwitchedMethod):
         """Drop one task; the others are not touched."""
         self.router.remove(index)
         del self.bank[index], self.tasks[index]
-        self.forget_texts()
+        self.forget_features()

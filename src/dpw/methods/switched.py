@@ -5,6 +5,8 @@ plain CLIP. Unlike in `calibrated`, there is no weight in between, so text featu
 """
 
 from abc import abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +16,14 @@ from dpw.adaptation import Adaptation
 from dpw.backbone import Backbone
 from dpw.data.task import Task
 from dpw.images import Images
+from dpw.memory import FeatureMemory
 from dpw.methods.base import Method, TaskImages
 from dpw.methods.calibrated import rows_by_task
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import RoutedConfig
 
 PLAIN = -1  # in place of a task: plain CLIP answers
+COSINE_RANGE = 2.0  # a class moved down by this stands behind every class that was not
 
 
 class SwitchedMethod(Method):
@@ -27,11 +31,14 @@ class SwitchedMethod(Method):
 
     config: RoutedConfig
     routes = True
+    isolated: ClassVar[bool] = False
+    own_classes_only: ClassVar[bool] = False  # class-incremental: only the chosen task's classes can win
 
     def __init__(self, backbone: Backbone, config: RoutedConfig) -> None:
         """Start with an empty bank."""
         super().__init__(backbone, config)
         self.bank = nn.ModuleList()
+        self.memory: FeatureMemory | None = None
         self._texts: dict[tuple[int, ClassGroup], Tensor] = {}
 
     # ------------------------------------------------------------------- what a method of this kind brings
@@ -55,6 +62,12 @@ class SwitchedMethod(Method):
         """Freeze everything; text features may be kept again."""
         super().end_task(images)
         self._texts.clear()
+
+    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
+        """Also drop the module of the abandoned task."""
+        super().abandon(learned, shared)
+        del self.bank[learned:]
+        self.forget_features()
 
     def task_logits(self, pixels: Tensor) -> Tensor:
         """Both towers with the newest module, over the classes by their first template."""
@@ -80,13 +93,21 @@ class SwitchedMethod(Method):
         scale = self.backbone.logit_scale
         cosines = scale.new_empty(len(images), len(candidates.classes))
         for index, rows in rows_by_task(chosen):
-            features = self.image_features(index, images.pixels(rows.tolist()))
+            features = self._features_of(index, images, rows.tolist())
             cosines[rows] = torch.cat(self.cosines(index, features, candidates), dim=1)
         return scale * cosines
 
     def cosines(self, index: int, features: Tensor, candidates: Candidates) -> list[Tensor]:
         """Cosines of images of one task with every group of candidates."""
-        return [features @ self.text_features(index, group).T for group in candidates.groups]
+        if not (candidates.by_task and self.own_classes_only) or index == PLAIN:
+            return [features @ self.text_features(index, group).T for group in candidates.groups]
+        own = self.tasks[index].name
+        return [
+            features @ self.text_features(index, group).T
+            if group.name == own
+            else features @ self.text_features(PLAIN, group).T - COSINE_RANGE
+            for group in candidates.groups
+        ]
 
     def image_features(self, index: int, pixels: Tensor) -> Tensor:
         """Normalised image features by one task, or by plain CLIP."""
@@ -106,11 +127,26 @@ class SwitchedMethod(Method):
 
     def frozen_features(self, images: Images) -> Tensor:
         """Normalised features of plain CLIP, which most routers look at."""
-        return self.frozen_image_features(images.pixels())
+        return self._features_of(PLAIN, images, list(range(len(images))))
 
-    def forget_texts(self) -> None:
-        """Drop kept text features, because tasks have moved or weights have changed."""
+    def _features_of(self, index: int, images: Images, rows: list[int]) -> Tensor:
+        """Normalised features of some images by one task, remembered where they can never change."""
+        lasting = index == PLAIN or self.isolated
+        if self.memory is None or images.keys is None or not lasting:
+            return self.image_features(index, images.pixels(rows))
+        keys = [(index, images.keys[row]) for row in rows]
+
+        def compute(places: list[int]) -> Tensor:
+            """Only those that were never seen."""
+            return self.image_features(index, images.pixels([rows[place] for place in places]))
+
+        return self.memory.recall(keys, compute).to(self.backbone.device)
+
+    def forget_features(self) -> None:
+        """Drop all kept features, because tasks have moved or weights have changed."""
         self._texts.clear()
+        if self.memory is not None:
+            self.memory = FeatureMemory()
 
 
 def plain_logits(method: Method, images: Images, candidates: Candidates) -> Tensor:
