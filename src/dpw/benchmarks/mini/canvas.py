@@ -1,0 +1,152 @@
+"""Painting small pictures: polygons, textures and noise on a canvas, the same bytes for the same seed."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw
+
+SIDE = 48
+OVERSAMPLING = 2
+
+Points = npt.NDArray[np.float64]
+Picture = npt.NDArray[np.float64]
+Pixels = npt.NDArray[np.uint8]
+Colour = tuple[float, float, float]
+
+COLOURS: dict[str, Colour] = {
+    "red": (215, 35, 35),
+    "orange": (245, 140, 25),
+    "yellow": (245, 220, 50),
+    "green": (40, 160, 60),
+    "blue": (35, 75, 200),
+    "purple": (135, 50, 175),
+    "pink": (245, 140, 185),
+    "brown": (125, 75, 35),
+    "black": (25, 25, 25),
+    "white": (245, 245, 245),
+    "grey": (135, 135, 135),
+    "turquoise": (45, 195, 195),
+}
+
+
+def disc(x: float, y: float, radius: float, height: float | None = None, corners: int = 20) -> Points:
+    """Give an ellipse as a polygon."""
+    angle = np.linspace(0, 2 * np.pi, corners, endpoint=False)
+    return np.stack([x + radius * np.cos(angle), y + (height or radius) * np.sin(angle)], axis=1)
+
+
+def box(left: float, top: float, right: float, bottom: float) -> Points:
+    """Give an upright rectangle as a polygon."""
+    return np.array([[left, top], [right, top], [right, bottom], [left, bottom]], dtype=np.float64)
+
+
+def polygon(*coordinates: float) -> Points:
+    """Give a polygon from x, y, x, y, ..."""
+    return np.array(coordinates, dtype=np.float64).reshape(-1, 2)
+
+
+def arc(x: float, y: float, radius: float, height: float, start: float, stop: float) -> Points:
+    """Give an open line along an ellipse between two angles in degrees, clockwise from the right."""
+    angle = np.radians(np.linspace(start, stop, 12))
+    return np.stack([x + radius * np.cos(angle), y + height * np.sin(angle)], axis=1)
+
+
+def move(
+    points: Points,
+    centre: tuple[float, float] = (0.0, 0.0),
+    size: float = 1.0,
+    angle: float = 0.0,
+    stretch: tuple[float, float] = (1.0, 1.0),
+    slant: float = 0.0,
+) -> Points:
+    """Stretch, slant, turn (degrees), scale and shift a shape that lives in [-1, 1]²."""
+    x, y = points[:, 0] * stretch[0], points[:, 1] * stretch[1]
+    x = x + slant * y
+    turn = np.radians(angle)
+    turned = np.stack([x * np.cos(turn) - y * np.sin(turn), x * np.sin(turn) + y * np.cos(turn)], axis=1)
+    return turned * size + np.array(centre)
+
+
+def plain(colour: Colour) -> Picture:
+    """Start a large canvas of one colour."""
+    side = SIDE * OVERSAMPLING
+    return np.broadcast_to(np.array(colour, dtype=np.float64), (side, side, 3)).copy()
+
+
+def _pixels(points: Points) -> list[tuple[float, float]]:
+    """Carry points of [-1, 1]² to the large canvas."""
+    scaled = (points + 1) * (SIDE * OVERSAMPLING / 2)
+    return [(float(x), float(y)) for x, y in scaled]
+
+
+def mask_of(polygons: Sequence[Points]) -> npt.NDArray[np.bool_]:
+    """Mark the canvas where any of the polygons lies."""
+    image = Image.new("1", (SIDE * OVERSAMPLING, SIDE * OVERSAMPLING))
+    draw = ImageDraw.Draw(image)
+    for points in polygons:
+        draw.polygon(_pixels(points), fill=1)
+    return np.array(image, dtype=np.bool_)
+
+
+def line_mask(lines: Sequence[Points], width: float, closed: bool = False) -> npt.NDArray[np.bool_]:
+    """Mark the canvas along lines of a width given in [-1, 1] units, with round joints."""
+    image = Image.new("1", (SIDE * OVERSAMPLING, SIDE * OVERSAMPLING))
+    draw = ImageDraw.Draw(image)
+    thickness = max(1, round(width * SIDE * OVERSAMPLING / 2))
+    for points in lines:
+        pixels = _pixels(points)
+        draw.line(pixels + pixels[:1] if closed else pixels, fill=1, width=thickness, joint="curve")
+        if thickness > 2:
+            half = thickness / 2 - 0.5
+            for x, y in (pixels[0], pixels[-1]):
+                draw.ellipse((x - half, y - half, x + half, y + half), fill=1)
+    return np.array(image, dtype=np.bool_)
+
+
+def paint(picture: Picture, mask: npt.NDArray[np.bool_], fill: Colour | Picture) -> None:
+    """Put a colour or another picture where the mask is set."""
+    picture[mask] = fill[mask] if isinstance(fill, np.ndarray) else np.array(fill)
+
+
+def finish(picture: Picture) -> Pixels:
+    """Shrink the large canvas to the final uint8 picture by averaging."""
+    small = picture.reshape(SIDE, OVERSAMPLING, SIDE, OVERSAMPLING, 3).mean(axis=(1, 3))
+    return np.clip(np.round(small), 0, 255).astype(np.uint8)
+
+
+def grid() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Give x and y in [-1, 1] of every pixel of the large canvas."""
+    side = SIDE * OVERSAMPLING
+    axis = (np.arange(side) + 0.5) / side * 2 - 1
+    x, y = np.meshgrid(axis, axis)
+    return x, y
+
+
+def smooth_noise(rng: np.random.Generator, cells: int) -> npt.NDArray[np.float64]:
+    """Give noise in [0, 1] that varies over `cells` cells a side."""
+    coarse = rng.random((cells, cells)).astype(np.float32)
+    side = SIDE * OVERSAMPLING
+    image = Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC)
+    return np.clip(np.asarray(image, dtype=np.float64), 0, 1)
+
+
+def cloud_noise(rng: np.random.Generator, cells: int = 3, octaves: int = 4) -> npt.NDArray[np.float64]:
+    """Give fractal noise in [0, 1]: a sum of ever finer smooth noise."""
+    total = np.zeros((SIDE * OVERSAMPLING, SIDE * OVERSAMPLING))
+    for octave in range(octaves):
+        total += smooth_noise(rng, cells * 2**octave) / 2**octave
+    low, high = total.min(), total.max()
+    return (total - low) / (high - low)
+
+
+def vary(rng: np.random.Generator, colour: Colour, amount: float = 18.0) -> Colour:
+    """Give a colour near the named one."""
+    red, green, blue = np.clip(np.array(colour) + rng.normal(0, amount, 3), 0, 255)
+    return float(red), float(green), float(blue)
+
+
+def mix(first: Colour, second: Colour, share: float) -> Colour:
+    """Blend two colours; `share` is how much of the second."""
+    one, two, three = (a * (1 - share) + b * share for a, b in zip(first, second, strict=True))
+    return one, two, three
