@@ -7,7 +7,6 @@ from dpw.benchmarks.mini.canvas import (
     Picture,
     arc,
     box,
-    cloud_noise,
     disc,
     grid,
     line_mask,
@@ -17,6 +16,7 @@ from dpw.benchmarks.mini.canvas import (
     paint,
     plain,
     polygon,
+    smooth_noise,
     vary,
 )
 from dpw.benchmarks.mini.shapes import OBJECTS
@@ -280,8 +280,14 @@ def _view_snow(rng: np.random.Generator) -> Picture:
         x, size = rng.uniform(-0.7, 0.7), rng.uniform(0.4, 0.75)
         paint(picture, mask_of([move(polygon(-1, 0.5, 0, -1, 1, 0.5), (x, horizon), size)]), (150, 160, 175))
         paint(picture, mask_of([move(polygon(-0.5, -0.25, 0, -1, 0.5, -0.25), (x, horizon), size)]), (252, 252, 255))
-    picture *= (0.93 + 0.07 * cloud_noise(rng))[..., None]
+    picture *= (0.93 + 0.07 * _clouds(rng))[..., None]
     return picture
+
+
+def _clouds(rng: np.random.Generator) -> np.ndarray:
+    """Give fractal noise in [0, 1]."""
+    total = sum(smooth_noise(rng, 3 * 2**octave) / 2**octave for octave in range(4))
+    return (total - total.min()) / (total.max() - total.min())
 
 
 _MAPS = {

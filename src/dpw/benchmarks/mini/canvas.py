@@ -1,16 +1,18 @@
 """Painting small pictures: polygons, textures and noise on a canvas, the same bytes for the same seed."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFilter
 
 SIDE = 48
 OVERSAMPLING = 2
 
 Points = npt.NDArray[np.float64]
-Picture = npt.NDArray[np.float64]
+Picture = npt.NDArray[Any]
+Noise = npt.NDArray[np.float32]
 Pixels = npt.NDArray[np.uint8]
 Colour = tuple[float, float, float]
 
@@ -109,9 +111,12 @@ def paint(picture: Picture, mask: npt.NDArray[np.bool_], fill: Colour | Picture)
     picture[mask] = fill[mask] if isinstance(fill, np.ndarray) else np.array(fill)
 
 
-def finish(picture: Picture) -> Pixels:
-    """Shrink the large canvas to the final uint8 picture by averaging."""
-    small = picture.reshape(SIDE, OVERSAMPLING, SIDE, OVERSAMPLING, 3).mean(axis=(1, 3))
+def finish(picture: Picture, rng: np.random.Generator | None = None, grain: float = 0.0) -> Pixels:
+    """Shrink the large canvas to the final uint8 picture by averaging, with a camera's grain if asked for."""
+    small = picture[::2, ::2] + picture[1::2, ::2] + picture[::2, 1::2] + picture[1::2, 1::2]
+    small = small / OVERSAMPLING**2
+    if rng is not None:
+        small = small + grain * rng.standard_normal(small.shape, dtype=np.float32)
     return np.clip(np.round(small), 0, 255).astype(np.uint8)
 
 
@@ -131,13 +136,15 @@ def smooth_noise(rng: np.random.Generator, cells: int) -> npt.NDArray[np.float64
     return np.clip(np.asarray(image, dtype=np.float64), 0, 1)
 
 
-def cloud_noise(rng: np.random.Generator, cells: int = 3, octaves: int = 4) -> npt.NDArray[np.float64]:
-    """Give fractal noise in [0, 1]: a sum of ever finer smooth noise."""
-    total = np.zeros((SIDE * OVERSAMPLING, SIDE * OVERSAMPLING))
+def cloud_noise(rng: np.random.Generator, cells: int = 3, octaves: int = 4) -> Noise:
+    """Give fractal noise in [0, 1]: a sum of ever finer smooth noise, at the resolution of the final picture."""
+    total = np.zeros((SIDE, SIDE), dtype=np.float32)
     for octave in range(octaves):
-        total += smooth_noise(rng, cells * 2**octave) / 2**octave
+        coarse = rng.random((cells * 2**octave, cells * 2**octave), dtype=np.float32)
+        fine = Image.fromarray(coarse).resize((SIDE, SIDE), Image.Resampling.BICUBIC)
+        total += np.asarray(fine) / np.float32(2**octave)
     low, high = total.min(), total.max()
-    return (total - low) / (high - low)
+    return ((total - low) / (high - low)).repeat(OVERSAMPLING, axis=0).repeat(OVERSAMPLING, axis=1)
 
 
 def vary(rng: np.random.Generator, colour: Colour, amount: float = 18.0) -> Colour:
@@ -150,3 +157,29 @@ def mix(first: Colour, second: Colour, share: float) -> Colour:
     """Blend two colours; `share` is how much of the second."""
     one, two, three = (a * (1 - share) + b * share for a, b in zip(first, second, strict=True))
     return one, two, three
+
+
+def tilt(points: Points, sideways: float, forwards: float) -> Points:
+    """See a flat shape from an angle: what is farther away gets smaller."""
+    depth = 1 + sideways * points[:, 0] + forwards * points[:, 1]
+    return points / depth[:, None]
+
+
+def sample(picture: Picture, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> Picture:
+    """Look a picture up at other places of [-1, 1]², the nearest pixel each."""
+    side = picture.shape[0]
+    columns = np.clip(((x + 1) * side / 2).astype(np.int64), 0, side - 1)
+    rows = np.clip(((y + 1) * side / 2).astype(np.int64), 0, side - 1)
+    return np.asarray(picture[rows, columns])
+
+
+def blur(picture: Picture, radius: float) -> Picture:
+    """Blur a canvas; the radius is in pixels of the large canvas."""
+    image = Image.fromarray(np.clip(picture, 0, 255).astype(np.uint8))
+    return np.asarray(image.filter(ImageFilter.GaussianBlur(radius)), dtype=np.float32)
+
+
+def between(noise: npt.NDArray[Any], first: Colour, second: Colour) -> Picture:
+    """Turn noise in [0, 1] into colours between two."""
+    start, stop = np.array(first, dtype=np.float32), np.array(second, dtype=np.float32)
+    return noise.astype(np.float32)[..., None] * (stop - start) + start
