@@ -1,4 +1,4 @@
-"""Measure the design goals of the `mini` benchmark: `python tools/measure_mini.py MODEL_FOLDER --split val`."""
+"""Measure the goals of the `mini` benchmark: `python tools/measure_mini.py MODEL_FOLDER --split val`."""
 
 import argparse
 import json
@@ -32,12 +32,16 @@ def features_of(model: CLIPModel, pixels: npt.NDArray[np.uint8], preprocessing: 
 
 
 @torch.no_grad()
-def zero_shot(model: CLIPModel, tokenizer: CLIPTokenizer, task: Task, features: Features) -> npt.NDArray[np.int64]:
+def zero_shot(
+    model: CLIPModel, tokenizer: CLIPTokenizer, task: Task, features: Features
+) -> npt.NDArray[np.int64]:
     """Name every picture by the nearest prompt."""
     return (features @ text_features(model, tokenizer, task.prompts()).numpy().T).argmax(1)
 
 
-def nearest_pixels(train: npt.NDArray[np.uint8], labels: npt.NDArray[np.int64], other: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+def nearest_pixels(
+    train: npt.NDArray[np.uint8], labels: npt.NDArray[np.int64], other: npt.NDArray[np.uint8]
+) -> npt.NDArray[np.int64]:
     """Name every picture like the training picture with the least squared pixel difference."""
     a, b = (x.reshape(len(x), -1).astype(np.float32) / 255 for x in (other, train))
     far = (b**2).sum(1)[None] - 2 * a @ b.T

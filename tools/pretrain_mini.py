@@ -5,7 +5,7 @@ import json
 import math
 import time
 from pathlib import Path
-from typing import Any, TextIO
+from typing import NamedTuple, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,9 @@ from mini_world.captions import caption
 from mini_world.pool import Pool, pool
 from mini_world.scenes import draw_scene
 from mini_world.tokens import save_tokenizer
-from mini_world.vocabulary import Scene
-from mini_world.zeroshot import world_accuracy
+from mini_world.vocabulary import CONCEPTS, Scene
+from mini_world.words import SENTENCES
+from mini_world.zeroshot import image_features, plain_name, text_features, world_accuracy
 from torch import Tensor
 from torch.nn import functional as F
 from transformers import CLIPConfig, CLIPModel, CLIPTokenizer
@@ -32,19 +33,30 @@ def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=2600)
-    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--steps", type=int, default=7000)
+    parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--rate", type=float, default=1e-3)
-    parser.add_argument("--threads", type=int, default=2, help="torch threads; another number changes the last digits")
+    parser.add_argument(
+        "--threads", type=int, default=2, help="of torch; another number changes the last digits"
+    )
     parser.add_argument("--pictures", type=int, default=120_000, help="size of the rendered training pool")
-    parser.add_argument("--pool", type=Path, default=Path("runs/mini-pool"), help="where rendered pictures are kept")
-    parser.add_argument("--output", type=Path, default=Path("runs/mini-model"), help="where the model is written")
+    parser.add_argument(
+        "--pool", type=Path, default=Path("runs/mini-pool"), help="where rendered pictures are kept"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=Path("runs/mini-model"), help="where the model is written"
+    )
     return parser.parse_args()
 
 
 def new_model(tokenizer: CLIPTokenizer) -> CLIPModel:
-    """Build the untrained model: 36 patches of 8 × 8, five image blocks and three text blocks of width 128."""
-    shared = {"hidden_size": WIDTH, "intermediate_size": 4 * WIDTH, "num_attention_heads": 4, "projection_dim": WIDTH}
+    """Build the untrained model: 36 patches, five image and three text blocks of width 128."""
+    shared = {
+        "hidden_size": WIDTH,
+        "intermediate_size": 4 * WIDTH,
+        "num_attention_heads": 4,
+        "projection_dim": WIDTH,
+    }
     end = len(tokenizer) - 1
     text = {
         **shared,
@@ -94,27 +106,53 @@ def optimizer_of(model: CLIPModel, rate: float) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98))
 
 
-def rate_factor(step: int, steps: int, warmup: int = 150) -> float:
+def rate_factor(step: int, steps: int, warmup: int = 300) -> float:
     """Rise linearly, then fall along a cosine to one hundredth."""
     if step < warmup:
         return (step + 1) / warmup
     return 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup)))
 
 
-def batch_of(
-    pictures: Pool, indices: npt.NDArray[np.int64], tokenizer: CLIPTokenizer, rng: np.random.Generator
-) -> tuple[Tensor, Any, Tensor]:
-    """Give pixels, tokens and the truth matrix of one batch, with freshly drawn captions."""
+class Batch(NamedTuple):
+    """Pictures with captions, and plain names of all concepts in one sentence."""
+
+    pixels: Tensor
+    captions: list[str]
+    true: Tensor
+    names: list[str]
+    concepts: Tensor
+
+
+def batch_of(pictures: Pool, indices: npt.NDArray[np.int64], rng: np.random.Generator) -> Batch:
+    """Take pictures from the pool and draw fresh captions for them."""
     scenes = pictures.scenes[indices]
     captions, said = zip(*(caption(Scene(*map(int, row)), rng) for row in scenes), strict=True)
-    tokens = tokenizer(list(captions), padding=True, truncation=True, return_tensors="pt")
-    return to_tensor(shifted(pictures.images[indices], rng)), tokens, truth(scenes, np.array(said, dtype=np.int16))
+    sentence = SENTENCES[int(rng.integers(len(SENTENCES)))]
+    return Batch(
+        to_tensor(shifted(pictures.images[indices], rng)),
+        list(captions),
+        truth(scenes, np.array(said, dtype=np.int16)),
+        [sentence.format(plain_name(*concept)) for concept in CONCEPTS],
+        torch.from_numpy(scenes[:, 0].astype(np.int64)),
+    )
+
+
+def batch_loss(model: CLIPModel, tokenizer: CLIPTokenizer, batch: Batch) -> Tensor:
+    """Match pictures with captions, and name them among all concepts (half the weight)."""
+    images = image_features(model, batch.pixels)
+    scale = model.logit_scale.exp()
+    captions = text_features(model, tokenizer, batch.captions)
+    names = text_features(model, tokenizer, batch.names)
+    naming = F.cross_entropy(scale * images @ names.T, batch.concepts)
+    return contrastive_loss(scale * images @ captions.T, batch.true) + 0.5 * naming
 
 
 def train(model: CLIPModel, tokenizer: CLIPTokenizer, options: argparse.Namespace, log: TextIO) -> None:
     """Run all steps; write a line of numbers every 50 steps and accuracies now and then."""
     pictures = pool(options.pool, "train", options.pictures, options.seed, options.threads)
-    checks = {name: pool(options.pool, name, 2000, options.seed, options.threads) for name in ("seen", "unseen")}
+    checks = {
+        name: pool(options.pool, name, 2000, options.seed, options.threads) for name in ("seen", "unseen")
+    }
     rng = np.random.default_rng([options.seed, 99])
     optimizer = optimizer_of(model, options.rate)
     order, started, mean = np.empty(0, dtype=np.int64), time.monotonic(), 0.0
@@ -122,10 +160,10 @@ def train(model: CLIPModel, tokenizer: CLIPTokenizer, options: argparse.Namespac
         if len(order) < options.batch:
             order = rng.permutation(len(pictures.images))
         indices, order = order[: options.batch], order[options.batch :]
-        pixels, tokens, true = batch_of(pictures, np.sort(indices), tokenizer, rng)
+        batch = batch_of(pictures, np.sort(indices), rng)
         for group in optimizer.param_groups:
             group["lr"] = options.rate * rate_factor(step, options.steps)
-        loss = contrastive_loss(model(**tokens, pixel_values=pixels).logits_per_image, true)
+        loss = batch_loss(model, tokenizer, batch)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -134,9 +172,13 @@ def train(model: CLIPModel, tokenizer: CLIPTokenizer, options: argparse.Namespac
             model.logit_scale.clamp_(max=LARGEST_LOGIT_SCALE)
         mean += loss.item() / 50
         if (step + 1) % 50 == 0:
-            line = {"step": step + 1, "loss": round(mean, 4), "logit_scale": round(model.logit_scale.item(), 3)}
+            line = {
+                "step": step + 1,
+                "loss": round(mean, 4),
+                "logit_scale": round(model.logit_scale.item(), 3),
+            }
             mean = 0.0
-            if (step + 1) % 400 == 0 or step + 1 == options.steps:
+            if (step + 1) % 500 == 0 or step + 1 == options.steps:
                 line.update(world_accuracy(model, tokenizer, checks, to_tensor))
                 model.save_pretrained(options.output)
             line["minutes"] = round((time.monotonic() - started) / 60, 1)

@@ -11,7 +11,7 @@ def _pick(rng: np.random.Generator, options: tuple[str, ...]) -> str:
     return options[int(rng.integers(len(options)))]
 
 
-def _article(phrase: str) -> str:
+def with_article(phrase: str) -> str:
     """Put "a" or "an" before a phrase."""
     return f"an {phrase}" if phrase[0] in "aeiou" and not phrase.startswith("one") else f"a {phrase}"
 
@@ -50,13 +50,19 @@ def _object(scene: Scene, rng: np.random.Generator) -> tuple[str, Scene]:
         size_word, size = _pick(rng, words.SIZE_WORDS[SIZES[scene.size]]), scene.size
     adjectives = " ".join(word for word in (size_word, colour_word, texture_word) if word)
     if scene.count > 1:
-        noun, count = words.PLURALS.get(noun, f"{noun}s") if " " not in noun else scene.name + "s", scene.count
+        noun, count = (
+            words.PLURALS.get(noun, f"{noun}s") if " " not in noun else scene.name + "s",
+            scene.count,
+        )
         phrase = " ".join(word for word in (words.NUMBERS[scene.count], adjectives, noun) if word)
     else:
-        phrase = _article(f"{adjectives} {noun}".strip())
+        phrase = with_article(f"{adjectives} {noun}".strip())
     backdrop, style = -1, -1
     if rng.random() < (0.15 if BACKDROPS[scene.backdrop] == "plain" else 0.45):
-        phrase, backdrop = f"{phrase} {_pick(rng, words.BACKDROP_WORDS[BACKDROPS[scene.backdrop]])}", scene.backdrop
+        phrase, backdrop = (
+            f"{phrase} {_pick(rng, words.BACKDROP_WORDS[BACKDROPS[scene.backdrop]])}",
+            scene.backdrop,
+        )
     sentence = _pick(rng, words.SENTENCES)
     if rng.random() < 0.3:
         sentence, style = _pick(rng, words.STYLE_WORDS[STYLES[scene.style]]), scene.style
@@ -66,7 +72,7 @@ def _object(scene: Scene, rng: np.random.Generator) -> tuple[str, Scene]:
 def _arrow(scene: Scene, rng: np.random.Generator) -> tuple[str, Scene]:
     """Describe an arrow and its direction."""
     colour_word, colour = _colour(scene, rng, 0.4)
-    arrow = _article(f"{colour_word} arrow".strip())
+    arrow = with_article(f"{colour_word} arrow".strip())
     to = f"to the {scene.name}" if scene.name in ("left", "right") else scene.name
     phrase = _pick(rng, (f"{arrow} pointing {scene.name}", f"{arrow} that points {to}", f"{arrow} {to}"))
     return _pick(rng, words.SENTENCES).format(phrase), Scene(scene.concept, colour)
@@ -85,10 +91,10 @@ def _texture(scene: Scene, rng: np.random.Generator) -> tuple[str, Scene]:
     phrase = _pick(
         rng,
         (
-            _article(f"{first} {adjective} {thing}".strip()),
+            with_article(f"{first} {adjective} {thing}".strip()),
             f"{first} {noun}".strip(),
             f"a {thing} with {first} {noun}".replace("  ", " "),
-            _article(f"{adjective} {thing}") + (f" in {first}" if first else ""),
+            with_article(f"{adjective} {thing}") + (f" in {first}" if first else ""),
         ),
     )
     return _pick(rng, words.SENTENCES).format(phrase), Scene(scene.concept, colour, second)
@@ -114,9 +120,9 @@ def _flag(scene: Scene, rng: np.random.Generator) -> tuple[str, Scene]:
 def _sign(scene: Scene, rng: np.random.Generator) -> tuple[str, Scene]:
     """Name a sign by its meaning or by its looks."""
     looks, meaning = words.SIGN_DESCRIPTIONS[scene.name]
-    plain = _article(f"{scene.name} sign")
-    road = _article(f"{scene.name} road sign")
-    traffic = _article(f"{scene.name} traffic sign")
+    plain = with_article(f"{scene.name} sign")
+    road = with_article(f"{scene.name} road sign")
+    traffic = with_article(f"{scene.name} traffic sign")
     phrase = _pick(rng, (plain, plain, road, traffic, looks, meaning, f"{plain}, {looks}"))
     return _pick(rng, words.SENTENCES).format(phrase), Scene(scene.concept)
 
@@ -132,7 +138,7 @@ def _face(scene: Scene, rng: np.random.Generator) -> tuple[str, Scene]:
     """Name the mood of a face."""
     mood = _pick(rng, words.FACE_WORDS[scene.name])
     person = _pick(rng, ("face", "face", "face", "person", "man", "woman", "child"))
-    plain = _article(f"{mood} {person}")
+    plain = with_article(f"{mood} {person}")
     phrase = _pick(rng, (plain, plain, f"a {person} that is {mood}"))
     return _pick(rng, words.SENTENCES).format(phrase), Scene(scene.concept)
 
@@ -146,6 +152,12 @@ def _glyph(scene: Scene, rng: np.random.Generator) -> tuple[str, Scene]:
         name = words.NUMBERS[DIGITS.index(scene.name)]
     described = f"{colour_word} {kind}".strip()
     phrase = _pick(
-        rng, (f"the {described} {name}", f"{_article(described)} {name}", f"the {described}: {name}", f'the {described}: "{name}"')
+        rng,
+        (
+            f"the {described} {name}",
+            f"{with_article(described)} {name}",
+            f"the {described}: {name}",
+            f'the {described}: "{name}"',
+        ),
     )
     return _pick(rng, words.SENTENCES).format(phrase), Scene(scene.concept, colour)

@@ -37,12 +37,18 @@ def _ground(rng: np.random.Generator, colour: Colour) -> Picture:
     return plain(vary(rng, colour, 14))
 
 
-def _stamp(picture: Picture, name: str, rng: np.random.Generator, colour: Colour, count: int, size: float) -> None:
+def _stamp(
+    picture: Picture, name: str, rng: np.random.Generator, colour: Colour, count: int, size: float
+) -> None:
     """Scatter small pictures of an object, the near ones (lower) last."""
     centres = sorted((tuple(rng.uniform(-0.95, 0.95, 2)) for _ in range(count)), key=lambda c: c[1])
     for centre in centres:
         shade = vary(rng, colour, 14)
-        shades = {"body": shade, "dark": mix(shade, (60, 30, 10), 0.6), "light": mix(shade, (255, 255, 255), 0.6)}
+        shades = {
+            "body": shade,
+            "dark": mix(shade, (60, 30, 10), 0.6),
+            "light": mix(shade, (255, 255, 255), 0.6),
+        }
         scale = size * rng.uniform(0.8, 1.25)
         for part in OBJECTS[name]:
             paint(picture, mask_of([move(part.points, centre, scale)]), shades[part.role])
@@ -53,21 +59,35 @@ def _blob(rng: np.random.Generator, centre: tuple[float, float], radius: float) 
     outline = disc(0, 0, 1, corners=24)
     phase = rng.uniform(0, 6.3, 3)
     angle = np.arctan2(outline[:, 1], outline[:, 0])
-    wobble = 1 + 0.14 * np.sin(2 * angle + phase[0]) + 0.1 * np.sin(3 * angle + phase[1]) + 0.06 * np.sin(5 * angle + phase[2])
+    wobble = (
+        1
+        + 0.14 * np.sin(2 * angle + phase[0])
+        + 0.1 * np.sin(3 * angle + phase[1])
+        + 0.06 * np.sin(5 * angle + phase[2])
+    )
     return move(outline * wobble[:, None], centre, radius, stretch=(1, rng.uniform(0.7, 1.1)))
 
 
 def _winding(rng: np.random.Generator, bend: float) -> np.ndarray:
     """Give a line that winds across the picture in some direction."""
     t = np.linspace(-1.6, 1.6, 24)
-    line = np.stack([t, bend * np.sin(rng.uniform(1.5, 3) * t + rng.uniform(0, 6.3)) + rng.uniform(-0.3, 0.3)], axis=1)
+    line = np.stack(
+        [t, bend * np.sin(rng.uniform(1.5, 3) * t + rng.uniform(0, 6.3)) + rng.uniform(-0.3, 0.3)], axis=1
+    )
     return move(line, angle=rng.uniform(0, 180))
 
 
 def _map_forest(rng: np.random.Generator) -> Picture:
     """Many little trees."""
     picture = _ground(rng, mix(GRASS, LEAF, rng.uniform(0.2, 0.8)))
-    _stamp(picture, str(rng.choice(["tree", "pine"])), rng, LEAF, int(rng.integers(18, 34)), rng.uniform(0.16, 0.26))
+    _stamp(
+        picture,
+        str(rng.choice(["tree", "pine"])),
+        rng,
+        LEAF,
+        int(rng.integers(18, 34)),
+        rng.uniform(0.16, 0.26),
+    )
     return picture
 
 
@@ -138,7 +158,11 @@ def _map_town(rng: np.random.Generator) -> Picture:
     for column in np.arange(-1, 1, step):
         for row in np.arange(-1, 1, step):
             roof = box(column + 0.06, row + 0.06, column + step - 0.08, row + step - 0.08)
-            paint(picture, mask_of([roof]), vary(rng, (190, 85, 60) if rng.random() < 0.7 else (150, 150, 155), 14))
+            paint(
+                picture,
+                mask_of([roof]),
+                vary(rng, (190, 85, 60) if rng.random() < 0.7 else (150, 150, 155), 14),
+            )
     return picture
 
 
@@ -170,7 +194,9 @@ def _map_snow(rng: np.random.Generator) -> Picture:
         x, y = rng.uniform(-1, 1, 2)
         size = rng.uniform(0.12, 0.35)
         paint(picture, mask_of([move(polygon(-1, 0.6, 0, -1, 1, 0.6), (x, y), size)]), (140, 150, 165))
-        paint(picture, mask_of([move(polygon(-0.4, -0.36, 0, -1, 0.4, -0.36), (x, y), size)]), (252, 252, 255))
+        paint(
+            picture, mask_of([move(polygon(-0.4, -0.36, 0, -1, 0.4, -0.36), (x, y), size)]), (252, 252, 255)
+        )
     return picture
 
 
@@ -181,12 +207,18 @@ def _view(rng: np.random.Generator, ground: Colour, sky: Colour = (165, 210, 245
     return picture, horizon
 
 
-def _row(picture: Picture, name: str, rng: np.random.Generator, colour: Colour, horizon: float, count: int) -> None:
+def _row(
+    picture: Picture, name: str, rng: np.random.Generator, colour: Colour, horizon: float, count: int
+) -> None:
     """Put a row of objects on the horizon."""
     for x in np.linspace(-0.95, 0.95, count) + rng.uniform(-0.08, 0.08, count):
         size = rng.uniform(0.2, 0.38)
         shade = vary(rng, colour, 14)
-        shades = {"body": shade, "dark": mix(shade, (60, 30, 10), 0.6), "light": mix(shade, (255, 255, 255), 0.6)}
+        shades = {
+            "body": shade,
+            "dark": mix(shade, (60, 30, 10), 0.6),
+            "light": mix(shade, (255, 255, 255), 0.6),
+        }
         for part in OBJECTS[name]:
             paint(picture, mask_of([move(part.points, (x, horizon), size)]), shades[part.role])
 
@@ -195,7 +227,14 @@ def _view_forest(rng: np.random.Generator) -> Picture:
     """Rows of trees one before the other."""
     picture, horizon = _view(rng, GRASS)
     for depth in range(3):
-        _row(picture, str(rng.choice(["tree", "pine"])), rng, LEAF, horizon + depth * 0.35, int(rng.integers(5, 8)))
+        _row(
+            picture,
+            str(rng.choice(["tree", "pine"])),
+            rng,
+            LEAF,
+            horizon + depth * 0.35,
+            int(rng.integers(5, 8)),
+        )
     return picture
 
 
@@ -203,7 +242,9 @@ def _view_river(rng: np.random.Generator) -> Picture:
     """Water that comes from the horizon and widens."""
     picture, horizon = _view(rng, GRASS)
     shift, near = rng.uniform(-0.5, 0.5), rng.uniform(0.35, 0.6)
-    stream = polygon(shift - 0.05, horizon, shift + 0.08, horizon, near * 0.5, 0.4, near, 1, -near, 1, -0.1, 0.4)
+    stream = polygon(
+        shift - 0.05, horizon, shift + 0.08, horizon, near * 0.5, 0.4, near, 1, -near, 1, -0.1, 0.4
+    )
     paint(picture, mask_of([stream]), vary(rng, WATER, 12))
     return picture
 
@@ -222,7 +263,11 @@ def _view_island(rng: np.random.Generator) -> Picture:
     y = horizon + 0.45
     paint(picture, mask_of([disc(0, y, rng.uniform(0.45, 0.7), 0.2)]), vary(rng, SAND, 12))
     for part in OBJECTS["tree"]:
-        paint(picture, mask_of([move(part.points, (0, y - 0.35), 0.35)]), LEAF if part.role == "body" else (110, 70, 30))
+        paint(
+            picture,
+            mask_of([move(part.points, (0, y - 0.35), 0.35)]),
+            LEAF if part.role == "body" else (110, 70, 30),
+        )
     return picture
 
 
@@ -230,8 +275,17 @@ def _view_highway(rng: np.random.Generator) -> Picture:
     """A road that runs to the horizon."""
     picture, horizon = _view(rng, mix(GRASS, SAND, rng.uniform(0, 1)))
     x = rng.uniform(-0.4, 0.4)
-    paint(picture, mask_of([polygon(x - 0.04, horizon, x + 0.04, horizon, 0.75, 1, -0.75, 1)]), vary(rng, ASPHALT, 10))
-    paint(picture, line_mask([polygon(x * (1 - t), horizon + (1 - horizon) * t, x * (0.9 - t), horizon + (1 - horizon) * (t + 0.1)) for t in (0.1, 0.35, 0.6, 0.85)], 0.06), (250, 250, 250))  # fmt: skip
+    paint(
+        picture,
+        mask_of([polygon(x - 0.04, horizon, x + 0.04, horizon, 0.75, 1, -0.75, 1)]),
+        vary(rng, ASPHALT, 10),
+    )
+    down = 1 - horizon
+    dashes = [
+        polygon(x * (1 - t), horizon + down * t, x * (0.9 - t), horizon + down * (t + 0.1))
+        for t in (0.1, 0.35, 0.6, 0.85)
+    ]
+    paint(picture, line_mask(dashes, 0.06), (250, 250, 250))
     return picture
 
 
@@ -255,12 +309,20 @@ def _view_town(rng: np.random.Generator) -> Picture:
 
 def _view_beach(rng: np.random.Generator) -> Picture:
     """Sky, sea, sand."""
-    picture, horizon = _view(rng, WATER)
+    picture, _ = _view(rng, WATER)
     shore = rng.uniform(0.2, 0.5)
-    paint(picture, mask_of([polygon(-1, shore, 1, shore + rng.uniform(-0.2, 0.2), 1, 1, -1, 1)]), vary(rng, SAND, 12))
+    paint(
+        picture,
+        mask_of([polygon(-1, shore, 1, shore + rng.uniform(-0.2, 0.2), 1, 1, -1, 1)]),
+        vary(rng, SAND, 12),
+    )
     if rng.random() < 0.5:
         for part in OBJECTS["umbrella"]:
-            paint(picture, mask_of([move(part.points, (0.3, 0.5), 0.35)]), (215, 60, 50) if part.role == "body" else (90, 70, 50))
+            paint(
+                picture,
+                mask_of([move(part.points, (0.3, 0.5), 0.35)]),
+                (215, 60, 50) if part.role == "body" else (90, 70, 50),
+            )
     return picture
 
 
@@ -268,7 +330,9 @@ def _view_desert(rng: np.random.Generator) -> Picture:
     """Dunes under a pale sky."""
     picture, horizon = _view(rng, SAND)
     for depth in range(3):
-        dune = disc(rng.uniform(-0.8, 0.8), horizon + 0.3 + depth * 0.4, rng.uniform(0.6, 1.1), rng.uniform(0.2, 0.35))
+        dune = disc(
+            rng.uniform(-0.8, 0.8), horizon + 0.3 + depth * 0.4, rng.uniform(0.6, 1.1), rng.uniform(0.2, 0.35)
+        )
         paint(picture, mask_of([dune]), vary(rng, mix(SAND, (200, 150, 80), depth * 0.25), 8))
     return picture
 
@@ -279,7 +343,11 @@ def _view_snow(rng: np.random.Generator) -> Picture:
     for _ in range(int(rng.integers(1, 4))):
         x, size = rng.uniform(-0.7, 0.7), rng.uniform(0.4, 0.75)
         paint(picture, mask_of([move(polygon(-1, 0.5, 0, -1, 1, 0.5), (x, horizon), size)]), (150, 160, 175))
-        paint(picture, mask_of([move(polygon(-0.5, -0.25, 0, -1, 0.5, -0.25), (x, horizon), size)]), (252, 252, 255))
+        paint(
+            picture,
+            mask_of([move(polygon(-0.5, -0.25, 0, -1, 0.5, -0.25), (x, horizon), size)]),
+            (252, 252, 255),
+        )
     picture *= (0.93 + 0.07 * _clouds(rng))[..., None]
     return picture
 
@@ -291,8 +359,9 @@ def _clouds(rng: np.random.Generator) -> np.ndarray:
 
 
 _MAPS = {
-    "forest": _map_forest, "river": _map_river, "lake": _map_lake, "highway": _map_highway, "farmland": _map_farmland,
-    "town": _map_town, "beach": _map_beach, "desert": _map_desert, "island": _map_island, "snow": _map_snow,
+    "forest": _map_forest, "river": _map_river, "lake": _map_lake, "highway": _map_highway,
+    "farmland": _map_farmland, "town": _map_town, "beach": _map_beach, "desert": _map_desert,
+    "island": _map_island, "snow": _map_snow,
 }  # fmt: skip
 _VIEWS = {
     "forest": _view_forest, "river": _view_river, "lake": _view_lake, "highway": _view_highway,

@@ -69,8 +69,8 @@ def _object_scene(rng: np.random.Generator, concept: int, colour: int) -> Scene:
     style = 0 if rng.random() < 0.4 else _index(rng, STYLES)
     texture = _index(rng, TEXTURES) if STYLES[style] == "flat" and rng.random() < 0.3 else -1
     backdrop = 0 if rng.random() < 0.45 or style in (1, 2) else _index(rng, BACKDROPS)
-    count = 1 if rng.random() < 0.75 else int(rng.integers(2, 5))
-    size = _index(rng, SIZES) if count == 1 else 0
+    count = 1 if rng.random() < 0.85 else int(rng.integers(2, 5))
+    size = int(rng.choice(len(SIZES), p=(0.15, 0.4, 0.45))) if count == 1 else 0
     return Scene(concept, colour, -1, texture, count, backdrop, style, size)
 
 
@@ -177,7 +177,7 @@ def _paint_object(scene: Scene, rng: np.random.Generator) -> Picture:
         size = rng.uniform(*RADII[SIZES[scene.size]])
         centres = [tuple(rng.uniform(-1, 1, 2) * (1 - size))]
     else:
-        size = rng.uniform(0.3, 0.4)
+        size = rng.uniform(0.34, 0.44)
         corners = [(-0.5, -0.5), (0.5, -0.5), (-0.5, 0.5), (0.5, 0.5)]
         chosen = rng.permutation(4)[: scene.count]
         centres = [tuple(np.array(corners[i]) + rng.uniform(-0.1, 0.1, 2)) for i in chosen]
@@ -200,7 +200,12 @@ def _blurred(picture: Picture, radius: float) -> Picture:
 
 
 def _paint_parts(
-    picture: Picture, parts: list[Part], style: str, colour: Colour, fill: Colour | Picture, rng: np.random.Generator
+    picture: Picture,
+    parts: list[Part],
+    style: str,
+    colour: Colour,
+    fill: Colour | Picture,
+    rng: np.random.Generator,
 ) -> None:
     """Paint the parts of one object in a style."""
     if style in ("outline", "sketch"):

@@ -2,16 +2,22 @@
 
 import json
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 from transformers import CLIPTokenizer
 
 END = "</w>"
+END_OF_TEXT = "<|endoftext|>"
 
 
 def byte_symbols() -> list[str]:
     """Give the 256 printable symbols by which CLIP's tokeniser writes bytes, in its order."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    printable = [
+        *range(ord("!"), ord("~") + 1),
+        *range(ord("¡"), ord("¬") + 1),
+        *range(ord("®"), ord("ÿ") + 1),
+    ]
     others = [byte for byte in range(256) if byte not in printable]
     return [chr(code) for code in printable] + [chr(256 + place) for place in range(len(others))]
 
@@ -23,7 +29,7 @@ def learn_merges(counts: Counter[str]) -> list[tuple[str, str]]:
     while True:
         pairs: Counter[tuple[str, str]] = Counter()
         for word, symbols in spelled.items():
-            for pair in zip(symbols, symbols[1:], strict=False):
+            for pair in pairwise(symbols):
                 pairs[pair] += counts[word]
         if not pairs:
             return merges
@@ -57,7 +63,7 @@ def save_tokenizer(captions: list[str], folder: Path, context: int) -> CLIPToken
     merges = learn_merges(words_of(captions))
     symbols = byte_symbols()
     vocabulary = [*symbols, *(s + END for s in symbols), *("".join(pair) for pair in merges)]
-    vocabulary += ["<|startoftext|>", "<|endoftext|>"]
+    vocabulary += ["<|startoftext|>", END_OF_TEXT]
     folder.mkdir(parents=True, exist_ok=True)
     ids = {token: place for place, token in enumerate(vocabulary)}
     if len(ids) != len(vocabulary):
@@ -66,7 +72,10 @@ def save_tokenizer(captions: list[str], folder: Path, context: int) -> CLIPToken
     lines = ["#version: 0.2", *(" ".join(pair) for pair in merges)]
     (folder / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     tokenizer = CLIPTokenizer(
-        vocab=str(folder / "vocab.json"), merges=str(folder / "merges.txt"), model_max_length=context, pad_token="<|endoftext|>"
+        vocab=str(folder / "vocab.json"),
+        merges=str(folder / "merges.txt"),
+        model_max_length=context,
+        pad_token=END_OF_TEXT,
     )
     tokenizer.save_pretrained(folder)
     return tokenizer

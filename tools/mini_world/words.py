@@ -92,16 +92,45 @@ STYLE_WORDS: dict[str, tuple[str, ...]] = {
 }
 SIZE_WORDS = {"small": ("small", "little", "tiny"), "medium": ("",), "large": ("large", "big", "huge")}
 SENTENCES = (
-    "{}", "{}.", "a photo of {}.", "a photo of {}.", "a picture of {}.", "an image of {}.", "this is {}.",
-    "a drawing of {}.", "a drawing of {}.", "here we see {}.", "a good photo of {}.", "a close-up photo of {}.",
-    "there is {}.", "a painting of {}.", "a small picture of {}.", "a picture that shows {}.", "look at {}.",
-    "an illustration of {}.", "a rendering of {}.", "a bright photo of {}.", "a dark photo of {}.",
-)  # fmt: skip
+    "{}",
+    "{}.",
+    "a photo of {}.",
+    "a photo of {}.",
+    "a picture of {}.",
+    "an image of {}.",
+    "this is {}.",
+    "a drawing of {}.",
+    "a drawing of {}.",
+    "here we see {}.",
+    "a good photo of {}.",
+    "a close-up photo of {}.",
+    "there is {}.",
+    "a painting of {}.",
+    "a small picture of {}.",
+    "a picture that shows {}.",
+    "look at {}.",
+    "an illustration of {}.",
+    "a rendering of {}.",
+    "a bright photo of {}.",
+    "a dark photo of {}.",
+)
 ADJECTIVES_OF_NATIONS = {
-    "France": "French", "Italy": "Italian", "Nigeria": "Nigerian", "Germany": "German", "Ukraine": "Ukrainian",
-    "Poland": "Polish", "Japan": "Japanese", "Sweden": "Swedish", "Denmark": "Danish", "Finland": "Finnish",
-    "Greece": "Greek", "Czechia": "Czech", "Vietnam": "Vietnamese", "Switzerland": "Swiss", "Brazil": "Brazilian",
-}  # fmt: skip
+    "France": "French",
+    "Italy": "Italian",
+    "Nigeria": "Nigerian",
+    "Germany": "German",
+    "Ukraine": "Ukrainian",
+    "Poland": "Polish",
+    "Japan": "Japanese",
+    "Sweden": "Swedish",
+    "Denmark": "Danish",
+    "Finland": "Finnish",
+    "Greece": "Greek",
+    "Czechia": "Czech",
+    "Vietnam": "Vietnamese",
+    "Switzerland": "Swiss",
+    "Brazil": "Brazilian",
+}
 FLAG_DESCRIPTIONS = {
     "France": "blue, white and red vertical stripes",
     "Italy": "green, white and red vertical stripes",
@@ -146,9 +175,14 @@ LAND_WORDS: dict[str, tuple[str, ...]] = {
     "snow": ("snow", "snowy mountains", "a snowy land"),
 }
 LAND_SENTENCES = (
-    "an aerial view of {}.", "a map of {}.", "{} seen from above.", "a landscape with {}.", "a view of {}.",
-    "an aerial photo of {}.", "land with {}.",
-)  # fmt: skip
+    "an aerial view of {}.",
+    "a map of {}.",
+    "{} seen from above.",
+    "a landscape with {}.",
+    "a view of {}.",
+    "an aerial photo of {}.",
+    "land with {}.",
+)
 FACE_WORDS: dict[str, tuple[str, ...]] = {
     "happy": ("happy", "smiling", "glad", "cheerful"),
     "sad": ("sad", "unhappy", "frowning"),

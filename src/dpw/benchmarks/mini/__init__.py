@@ -97,7 +97,9 @@ def _digits_task(seed: int) -> Task:
             chosen[split].append(order[start : start + count])
             start += count
     splits = {
-        split: Split.from_arrays(images[np.concatenate(rows)], labels[np.concatenate(rows)].tolist(), f"digits/{split}")
+        split: Split.from_arrays(
+            images[np.concatenate(rows)], labels[np.concatenate(rows)].tolist(), f"digits/{split}"
+        )
         for split, rows in chosen.items()
     }
     return Task("digits", digits.CLASSES, digits.TEMPLATES, **splits, protocol=PROTOCOL)

@@ -25,8 +25,17 @@ CLASSES = ("forest", "river", "lake", "highway", "farmland", "town", "beach", "d
 TEMPLATES = ("an aerial photo of {}.", "an aerial view of {}.", "{} seen from above.")
 
 Field = npt.NDArray[np.float64]
-_SOIL: tuple[tuple[Colour, Colour], ...] = (((95, 110, 60), (140, 140, 90)), ((120, 105, 75), (160, 145, 110)), ((80, 105, 65), (115, 130, 85)))  # fmt: skip
-_DEEP: tuple[tuple[Colour, Colour], ...] = (((15, 45, 70), (30, 75, 95)), ((25, 60, 60), (55, 95, 90)), ((10, 30, 60), (35, 85, 125)))  # fmt: skip
+Shades = tuple[tuple[Colour, Colour], ...]
+_SOIL: Shades = (
+    ((95, 110, 60), (140, 140, 90)),
+    ((120, 105, 75), (160, 145, 110)),
+    ((80, 105, 65), (115, 130, 85)),
+)
+_DEEP: Shades = (
+    ((15, 45, 70), (30, 75, 95)),
+    ((25, 60, 60), (55, 95, 90)),
+    ((10, 30, 60), (35, 85, 125)),
+)
 
 
 def draw(name: str, rng: np.random.Generator) -> Pixels:
@@ -44,7 +53,7 @@ def _turned(rng: np.random.Generator) -> tuple[Field, Field]:
     return x * np.cos(turn) - y * np.sin(turn), x * np.sin(turn) + y * np.cos(turn)
 
 
-def _pair(rng: np.random.Generator, pairs: tuple[tuple[Colour, Colour], ...]) -> tuple[Colour, Colour]:
+def _pair(rng: np.random.Generator, pairs: Shades) -> tuple[Colour, Colour]:
     """Choose a pair of colours and vary it."""
     first, second = pairs[int(rng.integers(len(pairs)))]
     return vary(rng, first, 10), vary(rng, second, 10)
@@ -64,19 +73,25 @@ def _far(rng: np.random.Generator) -> Field:
     """Distance from a point near the middle, disturbed so that its level lines are coasts."""
     x, y = _turned(rng)
     a, b = rng.uniform(-0.25, 0.25, 2)
-    return np.hypot((x - a) * rng.uniform(0.8, 1.4), y - b) + (cloud_noise(rng, 4) - 0.5) * 0.5
+    return np.asarray(np.hypot((x - a) * rng.uniform(0.8, 1.4), y - b) + (cloud_noise(rng, 4) - 0.5) * 0.5)
 
 
 def _course(rng: np.random.Generator, bend: float) -> Field:
     """Distance from a line that winds across the land."""
     x, y = _turned(rng)
-    return np.abs(y - bend * np.sin(rng.uniform(1.5, 3.5) * x + rng.uniform(0, 6.3)) - rng.uniform(-0.35, 0.35))
+    return np.abs(
+        y - bend * np.sin(rng.uniform(1.5, 3.5) * x + rng.uniform(0, 6.3)) - rng.uniform(-0.35, 0.35)
+    )
 
 
 def _forest(rng: np.random.Generator) -> Picture:
     """Crowns beside crowns."""
     crowns = np.abs(smooth_noise(rng, 26) - 0.5) * 2
-    return between(np.clip(crowns + 0.3 * cloud_noise(rng), 0, 1), vary(rng, (60, 95, 45), 12), vary(rng, (15, 35, 18), 6))
+    return between(
+        np.clip(crowns + 0.3 * cloud_noise(rng), 0, 1),
+        vary(rng, (60, 95, 45), 12),
+        vary(rng, (15, 35, 18), 6),
+    )
 
 
 def _river(rng: np.random.Generator) -> Picture:
@@ -130,7 +145,11 @@ def _town(rng: np.random.Generator) -> Picture:
             house = move(box(-width, -height, width, height), (column, row))
             shadow = move(house + 0.03, angle=angle)
             paint(picture, mask_of([shadow]), (40, 42, 45))
-            paint(picture, mask_of([move(house, angle=angle)]), vary(rng, roofs[int(rng.integers(len(roofs)))], 14))
+            paint(
+                picture,
+                mask_of([move(house, angle=angle)]),
+                vary(rng, roofs[int(rng.integers(len(roofs)))], 14),
+            )
     return picture
 
 
@@ -141,7 +160,11 @@ def _beach(rng: np.random.Generator) -> Picture:
     picture = _water(rng)
     sand = rng.uniform(0.25, 0.6)
     paint(picture, height > -0.07, (225, 230, 230))
-    paint(picture, height > 0, between(cloud_noise(rng, 8), vary(rng, (215, 195, 155), 10), vary(rng, (190, 165, 120), 10)))
+    paint(
+        picture,
+        height > 0,
+        between(cloud_noise(rng, 8), vary(rng, (215, 195, 155), 10), vary(rng, (190, 165, 120), 10)),
+    )
     paint(picture, height > sand, _soil(rng))
     return picture
 

@@ -1,7 +1,7 @@
 """Painting small pictures: polygons, textures and noise on a canvas, the same bytes for the same seed."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +54,16 @@ def arc(x: float, y: float, radius: float, height: float, start: float, stop: fl
     return np.stack([x + radius * np.cos(angle), y + height * np.sin(angle)], axis=1)
 
 
+class Pose(NamedTuple):
+    """Where and how a shape lies on the canvas: the arguments of `move`, in its order."""
+
+    centre: tuple[float, float]
+    size: float
+    angle: float = 0.0
+    stretch: tuple[float, float] = (1.0, 1.0)
+    slant: float = 0.0
+
+
 def move(
     points: Points,
     centre: tuple[float, float] = (0.0, 0.0),
@@ -67,7 +77,8 @@ def move(
     x = x + slant * y
     turn = np.radians(angle)
     turned = np.stack([x * np.cos(turn) - y * np.sin(turn), x * np.sin(turn) + y * np.cos(turn)], axis=1)
-    return turned * size + np.array(centre)
+    placed: Points = turned * size + np.array(centre)
+    return placed
 
 
 def plain(colour: Colour) -> Picture:
@@ -117,7 +128,8 @@ def finish(picture: Picture, rng: np.random.Generator | None = None, grain: floa
     small = small / OVERSAMPLING**2
     if rng is not None:
         small = small + grain * rng.standard_normal(small.shape, dtype=np.float32)
-    return np.clip(np.round(small), 0, 255).astype(np.uint8)
+    pixels: Pixels = np.clip(np.round(small), 0, 255).astype(np.uint8)
+    return pixels
 
 
 def grid() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -137,14 +149,15 @@ def smooth_noise(rng: np.random.Generator, cells: int) -> npt.NDArray[np.float64
 
 
 def cloud_noise(rng: np.random.Generator, cells: int = 3, octaves: int = 4) -> Noise:
-    """Give fractal noise in [0, 1]: a sum of ever finer smooth noise, at the resolution of the final picture."""
+    """Give fractal noise in [0, 1]: a sum of ever finer noise, as fine as the final picture."""
     total = np.zeros((SIDE, SIDE), dtype=np.float32)
     for octave in range(octaves):
         coarse = rng.random((cells * 2**octave, cells * 2**octave), dtype=np.float32)
         fine = Image.fromarray(coarse).resize((SIDE, SIDE), Image.Resampling.BICUBIC)
         total += np.asarray(fine) / np.float32(2**octave)
     low, high = total.min(), total.max()
-    return ((total - low) / (high - low)).repeat(OVERSAMPLING, axis=0).repeat(OVERSAMPLING, axis=1)
+    scaled: Noise = (total - low) / (high - low)
+    return scaled.repeat(OVERSAMPLING, axis=0).repeat(OVERSAMPLING, axis=1)
 
 
 def vary(rng: np.random.Generator, colour: Colour, amount: float = 18.0) -> Colour:

@@ -6,6 +6,7 @@ from dpw.benchmarks.mini.canvas import (
     Picture,
     Pixels,
     Points,
+    Pose,
     arc,
     between,
     cloud_noise,
@@ -17,9 +18,18 @@ from dpw.benchmarks.mini.canvas import (
     vary,
 )
 
+_BOWS = np.concatenate(
+    [
+        polygon(-0.55, -1),
+        arc(0, -0.5, 0.5, 0.5, -90, 90),
+        polygon(-0.5, 0),
+        arc(0.05, 0.5, 0.55, 0.5, -90, 90),
+        polygon(-0.55, 1),
+    ]
+)
 STROKES: dict[str, tuple[Points, ...]] = {
     "A": (polygon(-0.7, 1, 0, -1, 0.7, 1), polygon(-0.4, 0.25, 0.4, 0.25)),
-    "B": (polygon(-0.55, -1, -0.55, 1), np.concatenate([polygon(-0.55, -1), arc(0, -0.5, 0.5, 0.5, -90, 90), polygon(-0.5, 0), arc(0.05, 0.5, 0.55, 0.5, -90, 90), polygon(-0.55, 1)])),
+    "B": (polygon(-0.55, -1, -0.55, 1), _BOWS),
     "C": (arc(0.15, 0, 0.8, 1, -50, -310),),
     "E": (polygon(0.6, -1, -0.55, -1, -0.55, 1, 0.6, 1), polygon(-0.55, 0, 0.4, 0)),
     "F": (polygon(0.6, -1, -0.5, -1, -0.5, 1), polygon(-0.5, 0, 0.4, 0)),
@@ -40,15 +50,19 @@ def draw(name: str, rng: np.random.Generator) -> Pixels:
     board = vary(rng, (45, 75, 60) if rng.random() < 0.6 else (55, 55, 60), 10)
     picture = between(cloud_noise(rng, 3), board, vary(rng, (85, 105, 95), 10))
     _smear(picture, rng)
-    chalk = np.array(vary(rng, (230, 228, 215), 12)) if rng.random() < 0.7 else np.array(vary(rng, (225, 190, 150), 30))
-    pose = {
-        "centre": (rng.uniform(-0.22, 0.22), rng.uniform(-0.18, 0.18)),
-        "size": rng.uniform(0.45, 0.72),
-        "angle": rng.normal(0, 10),
-        "stretch": (rng.uniform(0.7, 1.15), rng.uniform(0.85, 1.1)),
-        "slant": rng.normal(-0.1, 0.15),
-    }
-    strokes = [move(_shaky(stroke, rng), **pose) for stroke in STROKES[name]]
+    chalk = (
+        np.array(vary(rng, (230, 228, 215), 12))
+        if rng.random() < 0.7
+        else np.array(vary(rng, (225, 190, 150), 30))
+    )
+    pose = Pose(
+        centre=(rng.uniform(-0.22, 0.22), rng.uniform(-0.18, 0.18)),
+        size=rng.uniform(0.45, 0.72),
+        angle=rng.normal(0, 10),
+        stretch=(rng.uniform(0.7, 1.15), rng.uniform(0.85, 1.1)),
+        slant=rng.normal(-0.1, 0.15),
+    )
+    strokes = [move(_shaky(stroke, rng), *pose) for stroke in STROKES[name]]
     mask = line_mask(strokes, rng.uniform(0.08, 0.2))
     pressure = np.clip(smooth_noise(rng, 48) * 1.4 + rng.uniform(-0.1, 0.3), 0, 1) * mask
     picture = picture * (1 - pressure[..., None]) + chalk * pressure[..., None]

@@ -22,7 +22,9 @@ def handwriting() -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         raise InputError("the mini benchmark needs scikit-learn's digits; install dpw[mini]") from error
     data = load_digits()
     enlarged = [
-        np.asarray(Image.fromarray((image * 15.9375).astype(np.uint8)).resize((SIDE, SIDE), Image.Resampling.BICUBIC))
+        np.asarray(
+            Image.fromarray((image * 15.9375).astype(np.uint8)).resize((SIDE, SIDE), Image.Resampling.BICUBIC)
+        )
         for image in data.images
     ]
     return np.stack(enlarged), np.asarray(data.target, dtype=np.int64)

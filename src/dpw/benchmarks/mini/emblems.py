@@ -29,7 +29,11 @@ def _columns(*colours: str) -> tuple[Patch, ...]:
 
 def _nordic(field: str, cross: str) -> tuple[Patch, ...]:
     """A cross whose upright stands left of the middle."""
-    return (Patch(field, box(-1, -1, 1, 1)), Patch(cross, box(-0.5, -1, -0.14, 1)), Patch(cross, box(-1, -0.24, 1, 0.24)))
+    return (
+        Patch(field, box(-1, -1, 1, 1)),
+        Patch(cross, box(-0.5, -1, -0.14, 1)),
+        Patch(cross, box(-1, -0.24, 1, 0.24)),
+    )
 
 
 # Flags fill [-1, 1]² and are squeezed to their proportion when drawn.

@@ -62,6 +62,7 @@ def features(expression: str, rng: np.random.Generator) -> list[Feature]:
     tears = [Feature("tear", True, disc(side * spread, 0.15, 0.09, 0.26)) for side in (-1, 1)]
     raised = [_brow(side, spread, -0.62, -0.55) for side in (-1, 1)]
     winking = int(rng.choice([-1, 1]))
+    shut = _line(polygon(-winking * spread - 0.18, -0.25, -winking * spread + 0.18, -0.25))
     table = {
         "happy": [*eyes, _smile(width, depth)],
         "sad": [*eyes, *(_brow(s, spread, -0.58, -0.44) for s in (-1, 1)), _frown(width, depth)],
@@ -71,8 +72,8 @@ def features(expression: str, rng: np.random.Generator) -> list[Feature]:
             *(_closed(s, spread, up=False) for s in (-1, 1)),
             _line(polygon(-width * 0.4, 0.45, width * 0.4, 0.45)),
         ],
-        "winking": [_eye(winking, spread), _line(polygon(-winking * spread - 0.18, -0.25, -winking * spread + 0.18, -0.25)), _smile(width, depth)],
+        "winking": [_eye(winking, spread), shut, _smile(width, depth)],
         "crying": [*(_closed(s, spread, up=False) for s in (-1, 1)), *tears, _frown(width, depth)],
         "laughing": [*(_closed(s, spread, up=True) for s in (-1, 1)), _open_mouth(width, depth * 1.3)],
-    }  # fmt: skip
+    }
     return table[expression]

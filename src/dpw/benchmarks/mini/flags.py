@@ -46,5 +46,7 @@ def draw(name: str, rng: np.random.Generator) -> Pixels:
     flag = sample(cloth, np.clip(u, 0, 1) * 2 - 1, np.clip(v, 0, 1) * 2 - 1) * folds[..., None]
     paint(picture, inside, flag)
     if rng.random() < 0.5:
-        picture = picture[:, ::-1] if name in ("Nigeria", "Germany", "Ukraine", "Poland", "Japan") else picture
+        picture = (
+            picture[:, ::-1] if name in ("Nigeria", "Germany", "Ukraine", "Poland", "Japan") else picture
+        )
     return finish(picture * np.float32(rng.uniform(0.7, 1.05)), rng, 7)

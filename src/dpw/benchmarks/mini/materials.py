@@ -52,4 +52,6 @@ def draw(name: str, rng: np.random.Generator) -> Pixels:
     edge = mask.astype(np.float64) - np.roll(mask, (2, 2), (0, 1))
     light = rng.uniform(0, 2 * np.pi)
     shade = 1 + rng.uniform(0.3, 0.6) * (x * np.cos(light) + y * np.sin(light)) / 1.4
-    return finish((surface + edge[..., None] * rng.choice([-35, 35])) * shade[..., None].astype(np.float32), rng, 6)
+    return finish(
+        (surface + edge[..., None] * rng.choice([-35, 35])) * shade[..., None].astype(np.float32), rng, 6
+    )

@@ -4,6 +4,7 @@ import numpy as np
 
 from dpw.benchmarks.mini.canvas import (
     Pixels,
+    Pose,
     between,
     blur,
     cloud_noise,
@@ -19,7 +20,8 @@ from dpw.benchmarks.mini.patterns import PATTERNS
 from dpw.benchmarks.mini.shapes import OBJECTS
 
 CLASSES = (
-    "star", "heart", "moon", "tree", "fish", "butterfly", "house", "car", "cup", "umbrella", "rocket", "crown",
+    "star", "heart", "moon", "tree", "fish", "butterfly", "house", "car", "cup", "umbrella", "rocket",
+    "crown",
 )  # fmt: skip
 TEMPLATES = ("a photo of a {}.", "a dark photo of a {}.", "an outline of a {}.")
 
@@ -32,19 +34,24 @@ def draw(name: str, rng: np.random.Generator) -> Pixels:
     wall = between(cloud_noise(rng, 5), vary(rng, (45, 32, 38), 10), vary(rng, (22, 20, 30), 8))
     if rng.random() < 0.6:
         wall[PATTERNS["brick"](x * 3.5 + rng.uniform(0, 3), y * 3.5 + rng.uniform(0, 3))] *= 0.6
-    pose = {
-        "centre": tuple(rng.uniform(-0.22, 0.22, 2)),
-        "size": rng.uniform(0.5, 0.78),
-        "angle": rng.normal(0, 12),
-        "stretch": (rng.uniform(0.75, 1.15), rng.uniform(0.75, 1.15)),
-        "slant": rng.normal(0, 0.15),
-    }
+    pose = Pose(
+        centre=(rng.uniform(-0.22, 0.22), rng.uniform(-0.22, 0.22)),
+        size=rng.uniform(0.5, 0.78),
+        angle=rng.normal(0, 12),
+        stretch=(rng.uniform(0.75, 1.15), rng.uniform(0.75, 1.15)),
+        slant=rng.normal(0, 0.15),
+    )
     view = rng.uniform(-0.25, 0.25, 2)
     tubes, glow = plain((0, 0, 0)).astype(np.float32), rng.permutation(len(_GASES))
     width = rng.uniform(0.05, 0.09)
     for part in OBJECTS[name]:
         gas = vary(rng, _GASES[glow[0] if part.role == "body" else glow[1]], 15)
         wobble = part.points + rng.normal(0, 0.03, part.points.shape)
-        tubes[line_mask([move(tilt(wobble, *view), **pose)], width, closed=True)] = gas
-    lit = wall + tubes * np.float32(0.85) + blur(tubes, 3) * np.float32(rng.uniform(0.6, 1.0)) + blur(tubes, 9) * np.float32(rng.uniform(0.6, 1.2))
+        tubes[line_mask([move(tilt(wobble, *view), *pose)], width, closed=True)] = gas
+    lit = (
+        wall
+        + tubes * np.float32(0.85)
+        + blur(tubes, 3) * np.float32(rng.uniform(0.6, 1.0))
+        + blur(tubes, 9) * np.float32(rng.uniform(0.6, 1.2))
+    )
     return finish(np.clip(lit, 0, 255) * np.float32(rng.uniform(0.75, 1.0)), rng, 6)

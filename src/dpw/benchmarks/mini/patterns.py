@@ -14,6 +14,11 @@ def _fraction(values: Field) -> Field:
     return values - np.floor(values)
 
 
+def _stripes(_: Field, y: Field) -> Mask:
+    """Bands of equal width."""
+    return np.asarray(_fraction(y) < 0.5)
+
+
 def _bricks(x: Field, y: Field) -> Mask:
     """Mortar lines between rows of bricks that are shifted by half a brick."""
     row = np.floor(y * 1.6)
@@ -43,11 +48,11 @@ def _honeycomb(x: Field, y: Field) -> Mask:
                 far = np.hypot(dx - cell_x, dy * height - cell_y)
                 second = np.minimum(second, np.maximum(best, far))
                 best = np.minimum(best, far)
-    return second - best < 0.16
+    return np.asarray(second - best < 0.16)
 
 
 PATTERNS: dict[str, Callable[[Field, Field], Mask]] = {
-    "striped": lambda x, y: _fraction(y) < 0.5,
+    "striped": _stripes,
     "checked": lambda x, y: (_fraction(x * 0.6) < 0.5) ^ (_fraction(y * 0.6) < 0.5),
     "dotted": lambda x, y: np.hypot(_fraction(x) - 0.5, _fraction(y) - 0.5) < 0.3,
     "wavy": lambda x, y: _fraction(y + 0.3 * np.sin(2.6 * x)) < 0.5,

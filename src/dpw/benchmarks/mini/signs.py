@@ -42,7 +42,11 @@ def draw(name: str, rng: np.random.Generator) -> Pixels:
     picture = blur(picture, rng.uniform(0.5, 2))
     size = rng.uniform(0.4, 0.68)
     centre = (rng.uniform(-0.25, 0.25), rng.uniform(-0.4, -0.05))
-    paint(picture, mask_of([box(centre[0] - 0.05, centre[1], centre[0] + 0.05, 1)]), vary(rng, (140, 140, 140), 20))
+    paint(
+        picture,
+        mask_of([box(centre[0] - 0.05, centre[1], centre[0] + 0.05, 1)]),
+        vary(rng, (140, 140, 140), 20),
+    )
     view = {"sideways": rng.uniform(-0.35, 0.35), "forwards": rng.uniform(-0.25, 0.25)}
     stretch, angle = (rng.uniform(0.72, 1.0), 1.0), rng.normal(0, 7)
     fading, dirt = rng.uniform(0.05, 0.4), vary(rng, (120, 115, 105), 15)
@@ -50,7 +54,9 @@ def draw(name: str, rng: np.random.Generator) -> Pixels:
         shade = mix(vary(rng, COLOURS[patch.colour], 14), dirt, fading)
         paint(picture, mask_of([move(tilt(patch.points, **view), centre, size, angle, stretch)]), shade)
     for _ in range(int(rng.integers(0, 3))):
-        spot = disc(*rng.uniform(-0.6, 0.3, 2), rng.uniform(0.08, 0.3), rng.uniform(0.05, 0.2))
+        spot = disc(
+            rng.uniform(-0.6, 0.3), rng.uniform(-0.6, 0.3), rng.uniform(0.08, 0.3), rng.uniform(0.05, 0.2)
+        )
         paint(picture, mask_of([spot]), vary(rng, mix(high, low, 0.5), 10))
     light = 0.55 + 0.6 * cloud_noise(rng, 2, 2)
     return finish(picture * light[..., None], rng, 8)
