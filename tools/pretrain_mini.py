@@ -33,8 +33,8 @@ def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=7000)
-    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument(
         "--threads", type=int, default=2, help="of torch; another number changes the last digits"
@@ -50,7 +50,7 @@ def arguments() -> argparse.Namespace:
 
 
 def new_model(tokenizer: CLIPTokenizer) -> CLIPModel:
-    """Build the untrained model: 36 patches, five image and three text blocks of width 128."""
+    """Build the untrained model: 36 patches, four image and two text blocks of width 128."""
     shared = {
         "hidden_size": WIDTH,
         "intermediate_size": 4 * WIDTH,
@@ -61,13 +61,13 @@ def new_model(tokenizer: CLIPTokenizer) -> CLIPModel:
     text = {
         **shared,
         "vocab_size": len(tokenizer),
-        "num_hidden_layers": 3,
+        "num_hidden_layers": 2,
         "max_position_embeddings": CONTEXT,
         "bos_token_id": end - 1,
         "eos_token_id": end,
         "pad_token_id": end,
     }
-    vision = {**shared, "num_hidden_layers": 5, "image_size": SIDE, "patch_size": 8}
+    vision = {**shared, "num_hidden_layers": 4, "image_size": SIDE, "patch_size": 8}
     return CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=WIDTH))
 
 
