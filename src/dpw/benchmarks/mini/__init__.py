@@ -96,10 +96,11 @@ def _digits_task(seed: int) -> Task:
         for split, count in IMAGES_PER_CLASS.items():
             chosen[split].append(order[start : start + count])
             start += count
-    splits = {
-        split: Split.from_arrays(
-            images[np.concatenate(rows)], labels[np.concatenate(rows)].tolist(), f"digits/{split}"
+    splits = {}
+    for split, rows in chosen.items():
+        picked = np.concatenate(rows)
+        pages = np.stack(
+            [digits.placed(images[row], np.random.default_rng([seed, int(row)])) for row in picked]
         )
-        for split, rows in chosen.items()
-    }
+        splits[split] = Split.from_arrays(pages, labels[picked].tolist(), f"digits/{split}")
     return Task("digits", digits.CLASSES, digits.TEMPLATES, **splits, protocol=PROTOCOL)

@@ -39,11 +39,12 @@ _DEEP: Shades = (
 
 
 def draw(name: str, rng: np.random.Generator) -> Pixels:
-    """Photograph a piece of land from orbit, through some haze."""
+    """Photograph a piece of land from orbit, through some haze, in the light of some season."""
     picture = _PAINTERS[name](rng)
-    haze = rng.uniform(0, 0.3)
-    picture = picture * (1 - haze) + np.array([190, 200, 215]) * haze
-    return finish(picture * np.float32(rng.uniform(0.75, 1.15)), rng, 7)
+    haze = rng.uniform(0, 0.35)
+    picture = picture * (1 - haze) + np.array([190, 200, 215], dtype=np.float32) * haze
+    season = rng.uniform(0.5, 1.4) * rng.uniform(0.7, 1.3, 3)
+    return finish(picture * season.astype(np.float32), rng, 8)
 
 
 def _turned(rng: np.random.Generator) -> tuple[Field, Field]:

@@ -95,16 +95,16 @@ def _pixels(points: Points) -> list[tuple[float, float]]:
 
 def mask_of(polygons: Sequence[Points]) -> npt.NDArray[np.bool_]:
     """Mark the canvas where any of the polygons lies."""
-    image = Image.new("1", (SIDE * OVERSAMPLING, SIDE * OVERSAMPLING))
+    image = Image.new("L", (SIDE * OVERSAMPLING, SIDE * OVERSAMPLING))
     draw = ImageDraw.Draw(image)
     for points in polygons:
         draw.polygon(_pixels(points), fill=1)
-    return np.array(image, dtype=np.bool_)
+    return np.asarray(np.asarray(image) > 0)
 
 
 def line_mask(lines: Sequence[Points], width: float, closed: bool = False) -> npt.NDArray[np.bool_]:
     """Mark the canvas along lines of a width given in [-1, 1] units, with round joints."""
-    image = Image.new("1", (SIDE * OVERSAMPLING, SIDE * OVERSAMPLING))
+    image = Image.new("L", (SIDE * OVERSAMPLING, SIDE * OVERSAMPLING))
     draw = ImageDraw.Draw(image)
     thickness = max(1, round(width * SIDE * OVERSAMPLING / 2))
     for points in lines:
@@ -114,7 +114,7 @@ def line_mask(lines: Sequence[Points], width: float, closed: bool = False) -> np
             half = thickness / 2 - 0.5
             for x, y in (pixels[0], pixels[-1]):
                 draw.ellipse((x - half, y - half, x + half, y + half), fill=1)
-    return np.array(image, dtype=np.bool_)
+    return np.asarray(np.asarray(image) > 0)
 
 
 def paint(picture: Picture, mask: npt.NDArray[np.bool_], fill: Colour | Picture) -> None:

@@ -1,4 +1,4 @@
-"""Domain `digits`: real handwriting, the 8 × 8 digits that scikit-learn carries."""
+"""Domain `digits`: real handwriting, the 8 × 8 digits that scikit-learn carries, put on a black page."""
 
 from functools import cache
 
@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from dpw.benchmarks.mini.canvas import SIDE
+from dpw.benchmarks.mini.canvas import SIDE, Pixels
 from dpw.errors import InputError
 
 CLASSES = tuple("0123456789")
@@ -14,17 +14,22 @@ TEMPLATES = ("a photo of the number {}.", "a photo of the digit {}.", 'a photo o
 
 
 @cache
-def handwriting() -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Load all digits, enlarged smoothly to the benchmark's picture size, white on black."""
+def handwriting() -> tuple[Pixels, npt.NDArray[np.int64]]:
+    """Load all digits as uint8 `(1797, 8, 8)`, white on black, with their values."""
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
         raise InputError("the mini benchmark needs scikit-learn's digits; install dpw[mini]") from error
     data = load_digits()
-    enlarged = [
-        np.asarray(
-            Image.fromarray((image * 15.9375).astype(np.uint8)).resize((SIDE, SIDE), Image.Resampling.BICUBIC)
-        )
-        for image in data.images
-    ]
-    return np.stack(enlarged), np.asarray(data.target, dtype=np.int64)
+    return (data.images * (255 / 16)).astype(np.uint8), np.asarray(data.target, dtype=np.int64)
+
+
+def placed(digit: Pixels, rng: np.random.Generator) -> Pixels:
+    """Enlarge a digit smoothly and put it at some place of the page, slightly turned."""
+    side = int(rng.integers(26, 45))
+    image = Image.fromarray(digit).resize((side, side), Image.Resampling.BICUBIC)
+    image = image.rotate(rng.normal(0, 10), Image.Resampling.BICUBIC)
+    page = Image.new("L", (SIDE, SIDE))
+    left, top = rng.integers(0, SIDE - side + 1, 2)
+    page.paste(image, (int(left), int(top)))
+    return np.asarray(page)

@@ -35,9 +35,9 @@ def draw(name: str, rng: np.random.Generator) -> Pixels:
     if rng.random() < 0.6:
         wall[PATTERNS["brick"](x * 3.5 + rng.uniform(0, 3), y * 3.5 + rng.uniform(0, 3))] *= 0.6
     pose = Pose(
-        centre=(rng.uniform(-0.22, 0.22), rng.uniform(-0.22, 0.22)),
-        size=rng.uniform(0.5, 0.78),
-        angle=rng.normal(0, 12),
+        centre=(rng.uniform(-0.28, 0.28), rng.uniform(-0.28, 0.28)),
+        size=rng.uniform(0.38, 0.75),
+        angle=rng.normal(0, 14),
         stretch=(rng.uniform(0.75, 1.15), rng.uniform(0.75, 1.15)),
         slant=rng.normal(0, 0.15),
     )
