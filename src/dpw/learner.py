@@ -249,9 +249,13 @@ def training_identity(method: Method, task: Task, seed: int) -> dict[str, Any]:
 
 def make_accelerator(**options: Any) -> Any:
     """An Accelerator that splits each batch over the processes, so that their number changes no result."""
-    from accelerate import Accelerator, DataLoaderConfiguration
+    from accelerate import Accelerator, DataLoaderConfiguration, DistributedDataParallelKwargs
 
-    return Accelerator(dataloader_config=DataLoaderConfiguration(split_batches=True), **options)
+    return Accelerator(
+        dataloader_config=DataLoaderConfiguration(split_batches=True),
+        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
+        **options,
+    )
 
 
 def default_device() -> torch.device:

@@ -76,6 +76,7 @@ def start(config: RunConfig, folder: Path, options: RunOptions) -> dict[str, Any
         "versions": versions(),
     }
     run = _Run(folder, config, options)  # finds mistakes before anything is written
+    run.accelerator.wait_for_everyone()
     if run.accelerator.is_main_process:
         store.write_json(path, content)
     return run.go()
