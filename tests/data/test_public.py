@@ -221,6 +221,8 @@ def changed_split(root, change):
         (lambda c: c["train"].append(["banded/gone.jpg", 0, "banded"]), r"gone\.jpg, which does not exist"),
         (lambda c: c["val"].append(c["train"][0]), "is in train and val of dtd; remove one"),
         (lambda c: c["train"].append(c["train"][0]), "is twice in train of dtd"),
+        (lambda c: c["val"].append(["./" + c["train"][0][0], 0, "banded"]), "is in train and val of dtd"),
+        (lambda c: c["val"].append(["banded//" + c["train"][0][0][7:], 0, "banded"]), "is in train and val"),
         (lambda c: c["test"][0].__setitem__(1, 99), "label 99 .*a class without training images"),
         (lambda c: c["test"][0].__setitem__(1, -1), r"expected \[path, label, class name\]"),
         (lambda c: c["train"].append("x"), r"entry 15 of .* is 'x'; expected"),

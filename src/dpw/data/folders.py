@@ -27,7 +27,7 @@ def task_from_folder(
     root = Root(path)
     name = name or root.path.name
     parts = _given_parts(root)
-    classes = root.folders("train" if parts else ".")
+    classes = root.folders("train" if parts else "")
     if not classes:
         raise InputError(f"{path} has no class folders; expected train/CLASS/*.jpg or CLASS/*.jpg in it")
     if unknown := sorted(set(class_names) - set(classes)):
@@ -35,7 +35,7 @@ def task_from_folder(
     splits = (
         {part: _read(root, folder, classes) for part, folder in parts.items()}
         if parts
-        else divided(_read(root, ".", classes), fractions, f"{seed}-{name}-folder")
+        else divided(_read(root, "", classes), fractions, f"{seed}-{name}-folder")
     )
     task = Task(
         name=name,
@@ -70,7 +70,7 @@ def _read(root: Root, folder: str, classes: list[str]) -> Split:
     paths: list[Path] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
-        found = root.images(name if folder == "." else f"{folder}/{name}")
+        found = root.images(f"{folder}/{name}" if folder else name)
         paths += [root.file(image, "the folder") for image in found]
         labels += [label] * len(found)
     return Split.from_files(paths, labels)

@@ -1,13 +1,21 @@
 """A folder that nothing may be read outside of."""
 
 import os
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from typing import NamedTuple
 
 from dpw.errors import InputError
 
 IMAGE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 )
+
+
+class _Folder(NamedTuple):
+    """A folder below the root: whether it really is below it, and which names in it are links."""
+
+    inside: bool
+    is_link: dict[str, bool]
 
 
 class Root:
@@ -18,21 +26,18 @@ class Root:
         if not path.is_dir():
             raise InputError(f"{path} is not a folder; give the folder that holds the images")
         self.path = path.resolve()
-        self._listings: dict[Path, dict[str, bool]] = {}
-        self._known_inside: dict[Path, bool] = {}
+        self._folders: dict[str, _Folder] = {}
 
     def problem(self, name: str, named_by: str) -> str | None:
         """Say in one sentence why `name` cannot be read, or nothing when it can."""
-        parts = PurePosixPath(name).parts
-        if not parts or name.startswith(("/", "\\")) or ".." in parts or "\\" in name or ":" in parts[0]:
+        folder, _, last = name.rpartition("/")
+        if name.startswith("/") or not last or not is_inside_name(name):
             return f"{named_by} names {name!r}, which leads out of {self.path}; give paths inside that folder"
-        folder, last = self.path.joinpath(*parts[:-1]), parts[-1]
-        entries = self._entries(folder)
-        if last not in entries:
-            return f"{named_by} names {folder / last}, which does not exist; restore the file or its entry"
-        inside = self._inside(folder) and (not entries[last] or self._inside(folder / last))
-        if not inside:
-            return f"{folder / last} is a link that leads out of {self.path}; put the file itself there"
+        known = self._folder(folder)
+        if last not in known.is_link:
+            return f"{named_by} names {self.path / name}, which does not exist; restore the file or its entry"
+        if not known.inside or (known.is_link[last] and not self._is_inside(name)):
+            return f"{self.path / name} is a link that leads out of {self.path}; put the file itself there"
         return None
 
     def file(self, name: str, named_by: str) -> Path:
@@ -41,27 +46,31 @@ class Root:
             raise InputError(problem)
         return self.path / name
 
+    def place(self, name: str) -> str:
+        """The path below the folder as text, the same for every way to write the same name."""
+        plain = "//" not in name and "./" not in name
+        return f"{self.path}/{name}" if plain else str(self.path / name)
+
     def required(self, name: str, remedy: str) -> Path:
         """Give the path of a file the layout needs, or say how to get it."""
-        if PurePosixPath(name).name not in self._entries((self.path / name).parent):
+        folder, _, last = name.rpartition("/")
+        if last not in self._folder(folder).is_link:
             raise InputError(f"{self.path / name} is missing; {remedy}")
         return self.file(name, "the layout")
 
-    def folders(self, name: str = ".") -> list[str]:
+    def folders(self, name: str = "") -> list[str]:
         """Names of the visible folders inside, in ASCII order."""
-        folder = self.path / name
-        return sorted(
-            entry for entry in self._entries(folder) if entry[0] != "." and (folder / entry).is_dir()
-        )
+        entries = sorted(self._folder(name).is_link)
+        return [entry for entry in entries if entry[0] != "." and (self.path / name / entry).is_dir()]
 
     def images(self, name: str) -> list[str]:
         """Relative names of all image files below a folder, in ASCII order."""
-        prefix = "" if name == "." else f"{name}/"
+        prefix = f"{name}/" if name not in ("", ".") else ""
         found: list[str] = []
-        for entry in sorted(self._entries(self.path / name)):
+        for entry in sorted(self._folder(name).is_link):
             if entry.startswith("."):
                 continue
-            if PurePosixPath(entry).suffix.lower() in IMAGE_SUFFIXES:
+            if os.path.splitext(entry)[1].lower() in IMAGE_SUFFIXES:  # noqa: PTH122 (10 times as fast)
                 found.append(prefix + entry)
             elif (folder := self.path / name / entry).is_dir():
                 if folder.is_symlink():
@@ -69,20 +78,26 @@ class Root:
                 found += self.images(prefix + entry)
         return found
 
-    def _entries(self, folder: Path) -> dict[str, bool]:
-        """Names in a folder and whether each is a link; empty when there is no such folder."""
-        if folder not in self._listings:
+    def _folder(self, name: str) -> _Folder:
+        """List a folder once; one that does not exist has no entries."""
+        if name not in self._folders:
             try:
-                with os.scandir(folder) as listing:
-                    self._listings[folder] = {entry.name: entry.is_symlink() for entry in listing}
+                with os.scandir(self.path / name) as listing:
+                    is_link = {entry.name: entry.is_symlink() for entry in listing}
             except (FileNotFoundError, NotADirectoryError):
-                self._listings[folder] = {}
+                is_link = {}
             except OSError as error:
-                raise InputError(f"{folder} cannot be listed ({error.strerror}); mend its rights") from error
-        return self._listings[folder]
+                raise InputError(
+                    f"{self.path / name} cannot be listed ({error.strerror}); mend its rights"
+                ) from error
+            self._folders[name] = _Folder(self._is_inside(name), is_link)
+        return self._folders[name]
 
-    def _inside(self, path: Path) -> bool:
+    def _is_inside(self, name: str) -> bool:
         """Whether a path, with all links followed, is still in the root."""
-        if path not in self._known_inside:
-            self._known_inside[path] = path.resolve().is_relative_to(self.path)
-        return self._known_inside[path]
+        return (self.path / name).resolve().is_relative_to(self.path)
+
+
+def is_inside_name(name: str) -> bool:
+    """Whether a relative name has no part that climbs, no backslash and no drive."""
+    return ".." not in name.split("/") and "\\" not in name and ":" not in name.split("/", 1)[0]

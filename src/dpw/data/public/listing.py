@@ -38,13 +38,13 @@ def list_files(
     problems: list[str] = []
     splits: dict[str, Split] = {}
     for part, entries in parts.items():
-        paths: list[Path] = []
+        paths: list[str] = []
         labels: list[int] = []
         for name, label in entries:
             if problem := root.problem(name, named_by):
                 problems.append(problem)
             else:
-                paths.append(root.path / name)
+                paths.append(root.place(name))
                 labels.append(label)
         splits[part] = Split.from_files(paths, labels)
     return Listing(tuple(classes), splits, problems)
