@@ -6,13 +6,16 @@ import gzip
 import hashlib
 import http.server
 import io
+import json
 import tarfile
 import threading
 
 import pytest
+from typer.testing import CliRunner
 
+from dpw.cli import app
 from dpw.data.download import fetch, get_public
-from dpw.data.public import get_dataset
+from dpw.data.public import DATASETS, get_dataset
 from dpw.data.public.sources import Download
 from dpw.errors import InputError
 
@@ -192,11 +195,22 @@ def test_what_must_be_done_by_hand_is_said(tmp_path):
         get_public(get_dataset("stanfordcars"), tmp_path, silent)
 
 
-def test_every_dataset_can_be_got_or_says_how(tmp_path):
-    from dpw.data.public import DATASETS
-
+def test_every_dataset_can_be_got_or_says_how():
     for entry in DATASETS.values():
         assert entry.downloads or entry.by_hand
         for download in entry.downloads:
             assert download.url.startswith(("https://", "http://"))
             assert download.provides
+
+
+def test_the_command_tells_what_was_added(server, tmp_path, monkeypatch):
+    wanted = dataset(server, split_json=(b"{}", (("", "split.json"),), ("split.json",)))
+    monkeypatch.setitem(DATASETS, "dtd", wanted)
+    first = CliRunner().invoke(app, ["data", "get", "dtd", "--root", str(tmp_path), "--json"])
+    assert json.loads(first.output) == {
+        "name": "dtd",
+        "folder": str(tmp_path / "dtd"),
+        "added": ["split.json"],
+    }
+    again = CliRunner().invoke(app, ["data", "get", "DTD", "--root", str(tmp_path)])
+    assert again.output == f"DTD is in {tmp_path / 'dtd'}\n"
