@@ -17,7 +17,7 @@ FORBIDDEN = {
     r"[\"'](cuda|mps)(:\d+)?[\"']": "no device is named",
     r"strict\s*=\s*False(?!\))": "state is loaded whole",
     r"torch\.load\(|pickle\.loads?\(": "no pickle is opened",
-    r"\bprint\(": "only the command line speaks",
+    r"(?<![.\w])print\(": "only the command line speaks",
     r"import (torchvision|timm|open_clip)|from (torchvision|timm|open_clip)": "not a dependency",
 }
 
