@@ -15,6 +15,7 @@ from dpw.images import Images
 from dpw.methods.base import Method
 from dpw.methods.candidates import Candidates
 from dpw.methods.reference import Pairs, ReferenceData
+from dpw.optimisation import make_optimizer, parameter_groups
 from tests.tiny import tiny_backbone
 
 SIDE = 16
@@ -93,7 +94,10 @@ class Trainer:
         method.begin_task(task, self.images)
         method.train()
         self.parameters = method.trainable()
-        self.optimizer = make_optimizer(method, self.parameters) if self.parameters else None
+        training = method.config.training
+        rate = training.task_learning_rates.get(task.name, training.learning_rate)
+        groups = parameter_groups(self.parameters, method.learning_rate_factor)
+        self.optimizer = make_optimizer(groups, training, rate) if groups else None
 
     def run(self, steps: int) -> "Trainer":
         for _ in range(steps):
@@ -139,20 +143,6 @@ class Trainer:
             self.optimizer.load_state_dict(stored["optimizer"])
         self.step = stored["step"]
         return self
-
-
-def make_optimizer(method: Method, parameters: dict[str, Tensor]) -> torch.optim.Optimizer:
-    """The method's optimiser at its full learning rate."""
-    training = method.config.training
-    rate = training.task_learning_rates.get(method.tasks[-1].name, training.learning_rate)
-    groups = [
-        {"params": [tensor], "lr": rate * method.learning_rate_factor(name)}
-        for name, tensor in parameters.items()
-    ]
-    if training.optimizer == "sgd":
-        return torch.optim.SGD(groups, momentum=training.momentum, weight_decay=training.weight_decay)
-    kind = torch.optim.Adam if training.optimizer == "adam" else torch.optim.AdamW
-    return kind(groups, betas=training.betas, weight_decay=training.weight_decay)
 
 
 def learn(method: Method, task: Task, steps: int = 2) -> Method:
