@@ -4,17 +4,17 @@ from dpw.methods.config import TrainingConfig
 
 # About 500 steps of 128 images each.
 TASK_EPOCHS = {
-    "Aircraft": 20,
-    "Caltech101": 10,
-    "CIFAR100": 2,
-    "DTD": 35,
-    "EuroSAT": 3,
-    "Flowers": 63,
-    "Food": 1,
-    "MNIST": 2,
-    "OxfordPet": 18,
-    "StanfordCars": 8,
-    "SUN397": 1,
+    "aircraft": 20,
+    "caltech101": 10,
+    "cifar100": 2,
+    "dtd": 35,
+    "eurosat": 3,
+    "flowers": 63,
+    "food": 1,
+    "mnist": 2,
+    "oxfordpet": 18,
+    "stanfordcars": 8,
+    "sun397": 1,
 }
 
 

@@ -20,19 +20,19 @@ from dpw.methods.reference import OWN_IMAGES, reference_images
 from dpw.methods.switched import SwitchedMethod
 from dpw.routing import Route
 
-TASK_RATES = {"Aircraft": 5e-3, "CIFAR100": 5e-3, "EuroSAT": 1e-4, "MNIST": 1e-4}
+TASK_RATES = {"aircraft": 5e-3, "cifar100": 5e-3, "eurosat": 1e-4, "mnist": 1e-4}
 FEW_SHOT_RATES = {
-    "Aircraft": 8e-3,
-    "Caltech101": 5e-4,
-    "CIFAR100": 2e-4,
-    "DTD": 5e-3,
-    "EuroSAT": 1e-3,
-    "Flowers": 1e-3,
-    "Food": 1e-2,
-    "MNIST": 1e-4,
-    "OxfordPet": 1e-2,
-    "StanfordCars": 1e-2,
-    "SUN397": 1e-2,
+    "aircraft": 8e-3,
+    "caltech101": 5e-4,
+    "cifar100": 2e-4,
+    "dtd": 5e-3,
+    "eurosat": 1e-3,
+    "flowers": 1e-3,
+    "food": 1e-2,
+    "mnist": 1e-4,
+    "oxfordpet": 1e-2,
+    "stanfordcars": 1e-2,
+    "sun397": 1e-2,
 }
 # The public code's five-shot setting.
 FEW_SHOT = {
