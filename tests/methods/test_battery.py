@@ -34,13 +34,13 @@ def learns(name: str) -> bool:
 
 
 def keeps_tasks_apart(name: str) -> bool:
-    """A method that can forget one task alone claims that its tasks do not touch each other."""
-    return METHODS[name].forget is not Method.forget
+    """Whether a method claims that its tasks do not touch each other."""
+    return METHODS[name].isolated
 
 
 def answers_about_the_unseen(name: str) -> bool:
     """Methods without a text tower know only the classes they learned."""
-    return getattr(METHODS[name], "zero_shot", True)
+    return METHODS[name].zero_shot
 
 
 class LearnedMethods(dict):
@@ -65,6 +65,7 @@ def test_says_in_one_line_what_it_is(name):
     assert kind.summary
     assert "\n" not in kind.summary
     assert kind.status
+    assert (kind.forget is not Method.forget) == kind.isolated
     for preset in PRESETS[name]:
         assert isinstance(configure(name, preset), kind.config_class)
 

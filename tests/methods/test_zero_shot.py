@@ -2,6 +2,8 @@
 
 import torch
 
+from dpw.images import Images
+from dpw.memory import FeatureMemory
 from dpw.methods import Candidates, ClassGroup
 from tests.methods.loop import answers, learn, some_pixels, toy_method, toy_task
 
@@ -23,6 +25,23 @@ def test_a_task_changes_nothing_and_can_be_forgotten():
     assert torch.equal(answers(method, pixels, Candidates.among(GROUP)), before)
     method.forget(0)
     assert method.task_names == []
+
+
+def test_no_image_goes_through_the_tower_twice():
+    method, pixels = toy_method("zero-shot"), some_pixels()
+    expected = answers(method, pixels, Candidates.among(GROUP))
+    method.feature_memory = FeatureMemory()
+    fetched = []
+
+    def load(rows):
+        fetched.extend(rows)
+        return pixels[list(rows)]
+
+    for _ in range(2):
+        images = Images(load, len(pixels), [f"image {row}" for row in range(len(pixels))])
+        with torch.no_grad():
+            assert torch.equal(method.logits(images, Candidates.among(GROUP)), expected)
+    assert fetched == list(range(len(pixels)))
 
 
 def test_templates_are_averaged_after_normalisation():

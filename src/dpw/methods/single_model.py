@@ -26,13 +26,22 @@ class SingleModel(Method):
 
     def task_logits(self, pixels: Tensor) -> Tensor:
         """The model over the classes being learned, with the gradients of both towers."""
+        images = F.normalize(self.model.encode_images(pixels), dim=-1)
         texts = F.normalize(self.model.encode_texts(self.training_tokens()), dim=-1)
-        return self._compare(pixels, texts)
+        return self.model.logit_scale * images @ texts.T
 
     def logits(self, images: Images, candidates: Candidates) -> Tensor:
         """CLIP's own classification among any classes."""
         texts = torch.cat([self.text_features(group) for group in candidates.groups])
-        return self._compare(images.pixels(), texts)
+        return self.model.logit_scale * self.image_features(images) @ texts.T
+
+    def image_features(self, images: Images) -> Tensor:
+        """Normalised image features; those of the frozen backbone are remembered."""
+        if self.model is not self.backbone or self.feature_memory is None or images.keys is None:
+            return F.normalize(self.model.encode_images(images.pixels()), dim=-1)
+        keys = [("frozen", key) for key in images.keys]
+        rows = self.feature_memory.recall(keys, lambda rows: self.frozen_image_features(images.pixels(rows)))
+        return rows.to(self.model.device)
 
     def text_features(self, group: ClassGroup) -> Tensor:
         """Normalised class features `(C, E)`, kept from call to call while nothing is being trained."""
@@ -46,8 +55,3 @@ class SingleModel(Method):
     def model_changed(self) -> None:
         """Forget kept text features, because the model's weights are about to change or have changed."""
         self._texts.clear()
-
-    def _compare(self, pixels: Tensor, texts: Tensor) -> Tensor:
-        """Scaled cosines of images and class features."""
-        features = F.normalize(self.model.encode_images(pixels), dim=-1)
-        return self.model.logit_scale * features @ texts.T

@@ -10,6 +10,7 @@ class ZeroShot(SingleModel):
 
     name = "zero-shot"
     summary = "plain CLIP, nothing is learned"
+    isolated = True
 
     def forget(self, index: int) -> None:
         """Drop the task's name and classes; there is nothing else."""
