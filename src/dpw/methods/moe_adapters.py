@@ -102,14 +102,20 @@ class MoEAdapters(SwitchedMethod):
         if self.router.reject is None and (reference := self._reference(task)) is not None:
             self.router.fit_reference(self.backbone, reference)
         self.router.fit(self.backbone, images)
-        routers = {}
+        self.bank.append(self.new_gates().to(self.backbone.device))
+        for tower in TOWERS:
+            self._experts(tower).unfreeze_the_rest()
+            blocks = self._shape(tower).blocks
+            self.counts[tower] = torch.zeros(blocks, self.config.experts, dtype=torch.long)
+
+    def new_gates(self) -> nn.ModuleDict:
+        """Gates of a task for both towers, all zero."""
+        gates = {}
         for tower in TOWERS:
             shape = self._shape(tower)
             zeros = torch.zeros(shape.blocks, shape.width, self.config.experts)
-            routers[tower] = TaskRouter(zeros, zeros)
-            self._experts(tower).unfreeze_the_rest()
-            self.counts[tower] = torch.zeros(shape.blocks, self.config.experts, dtype=torch.long)
-        self.bank.append(nn.ModuleDict(routers).to(self.backbone.device))
+            gates[tower] = TaskRouter(zeros, zeros)
+        return nn.ModuleDict(gates)
 
     def end_task(self, images: TaskImages) -> None:
         """Freeze for ever the experts this task chose most."""

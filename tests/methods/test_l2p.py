@@ -1,0 +1,71 @@
+"""L2P and what all methods with a prompt pool and a linear head share."""
+
+import dataclasses
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from dpw.errors import InputError
+from dpw.methods import METHODS, Candidates, ClassGroup
+from tests.methods.loop import answers, learn, questions, some_pixels, toy_method, toy_task
+
+POOLS = ("coda-prompt", "dualprompt", "l2p")
+every_pool = pytest.mark.parametrize("name", POOLS)
+
+
+@every_pool
+def test_without_a_text_tower_there_is_no_zero_shot(name):
+    assert not METHODS[name].zero_shot
+    method = toy_method(name)
+    with pytest.raises(InputError, match="before its first task"):
+        answers(method, some_pixels(), Candidates.among(ClassGroup("trees", ("oak",))))
+    learn(method, toy_task("Aircraft"))
+    with pytest.raises(InputError, match="never learned the class 'oak'"):
+        answers(method, some_pixels(), Candidates.among(ClassGroup("trees", ("jet", "oak"))))
+
+
+@every_pool
+def test_a_name_that_comes_back_keeps_its_row_and_learns_on(name):
+    method = learn(toy_method(name), toy_task("Aircraft"))
+    before = method.heads[0].weight.clone()
+    learn(method, dataclasses.replace(toy_task("DTD"), classes=("wool", "jet", "mesh")))
+    assert method.rows == {"jet": (0, 0), "kite": (0, 1), "wool": (1, 0), "mesh": (1, 1)}
+    assert not torch.equal(method.heads[0].weight[0], before[0])
+    assert torch.equal(method.heads[0].weight[1], before[1])
+    logits = answers(method, some_pixels(), Candidates.learned([task.group() for task in method.tasks]))
+    assert torch.equal(logits[:, 0], logits[:, 3])
+
+
+@every_pool
+def test_a_task_incremental_answer_is_part_of_the_class_incremental_one(name):
+    method = toy_method(name)
+    for task in ("Aircraft", "DTD"):
+        learn(method, toy_task(task))
+    first, second, everything = (answers(method, some_pixels(), question) for question in questions(method))
+    torch.testing.assert_close(torch.cat([first, second], dim=1), everything)
+
+
+def test_every_image_takes_the_prompts_of_its_nearest_keys():
+    method = toy_method("l2p", pool_size=6, chosen=2, prompt_length=4)
+    query = F.normalize(torch.randn(3, 16), dim=-1)
+    prefixes, loss = method.prefixes(query, None)
+    keys, values = prefixes[0]
+    cosine = query @ F.normalize(method.keys, dim=-1).T
+    order = cosine.argsort(dim=1, descending=True)[:, :2]
+    for image in range(3):
+        prompts = method.prompts[order[image]]
+        assert torch.equal(keys[image], prompts[:, :2].flatten(0, 1))
+        assert torch.equal(values[image], prompts[:, 2:].flatten(0, 1))
+    torch.testing.assert_close(loss, (1 - cosine.gather(1, order)).sum(dim=1).mean())
+
+
+def test_the_key_loss_does_not_grow_with_the_batch():
+    """The public code sums over all pairs of a batch."""
+    method, query = toy_method("l2p"), torch.randn(1, 16)
+    losses = [float(method.prefixes(query.expand(count, -1), None)[1]) for count in (1, 5)]
+    assert losses[0] == pytest.approx(losses[1])
+
+
+def test_prompts_act_in_the_chosen_block_only():
+    assert list(toy_method("l2p", block=1).prefixes(torch.randn(1, 16), None)[0]) == [1]
