@@ -238,7 +238,8 @@ class CoLeCLIP(Method):
             known = [name in self.vocabulary for name in group.classes]
             rows = None if all(known) else self.frozen_text_features(group)
             for index, name in enumerate(group.classes):
-                found.append(self.vocabulary[name] if rows is None or known[index] else rows[index])
+                vector = self.vocabulary[name] if rows is None or known[index] else rows[index]
+                found.append(vector.to(self.backbone.device))
         return torch.stack(found)
 
     # ----------------------------------------------------------------------------------- state, as tensors

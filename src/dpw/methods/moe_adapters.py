@@ -66,7 +66,7 @@ class MoEAdaptersConfig(AutoencoderConfig):
     noise_floor: float = Field(0.01, ge=0)
 
 
-@register(official={"decision": "batch-vote"}, few_shot=FEW_SHOT)
+@register(**{"official": {"decision": "batch-vote"}, "few-shot": FEW_SHOT})
 class MoEAdapters(SwitchedMethod):
     """Experts that tasks share and freeze, chosen by the gates of the task that repeats an image best."""
 
