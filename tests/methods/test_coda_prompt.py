@@ -32,7 +32,7 @@ def test_orthonormal_components_cost_nothing():
 
 def test_a_prompt_is_the_sum_of_components_by_attended_similarity():
     method = toy_method("coda-prompt", components=3, prompt_length=4)
-    Trainer(method, toy_task("Aircraft"))
+    Trainer(method, toy_task("aircraft"))
     query, part = torch.randn(2, 16), method.bank[0]
     prefixes, _ = method.prefixes(query, None)
     for block in (0, 1):
@@ -47,9 +47,9 @@ def test_a_prompt_is_the_sum_of_components_by_attended_similarity():
 
 
 def test_components_of_earlier_tasks_are_frozen_and_used():
-    method = learn(toy_method("coda-prompt", components=2), toy_task("Aircraft"))
+    method = learn(toy_method("coda-prompt", components=2), toy_task("aircraft"))
     first = copied(method.task_state(0))
-    trainer = Trainer(method, toy_task("DTD"))
+    trainer = Trainer(method, toy_task("dtd"))
     assert not any(name.startswith("bank.0.") for name in trainer.parameters)
     trainer.run(2).end()
     assert all(torch.equal(method.task_state(0)[name], tensor) for name, tensor in first.items())

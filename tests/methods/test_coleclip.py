@@ -42,7 +42,7 @@ def test_an_earlier_prompt_does_not_see_a_later_one():
 
 def test_a_task_starts_from_plain_clips_texts_and_no_drift():
     method = toy_method("coleclip")
-    task = dataclasses.replace(toy_task("Aircraft"), protocol="coop")  # one template in training and test
+    task = dataclasses.replace(toy_task("aircraft"), protocol="coop")  # one template in training and test
     trainer = Trainer(method, task)
     pixels, labels = trainer.images.batch_of([0, 1, 2])
     features, cls = method.task_features(pixels)
@@ -55,7 +55,7 @@ def test_a_task_starts_from_plain_clips_texts_and_no_drift():
 
 def test_class_vectors_follow_the_texts_slowly():
     method = toy_method("coleclip", memory_rate=0.25)
-    Trainer(method, toy_task("Aircraft"))
+    Trainer(method, toy_task("aircraft"))
     start = method.vectors.clone()
     method.latest = F.normalize(start.flip(0), dim=-1)
     method.after_step(0)
@@ -63,7 +63,7 @@ def test_class_vectors_follow_the_texts_slowly():
 
 
 def test_what_survives_a_task_is_one_token_and_one_vector_per_class():
-    method = coleclip("Aircraft", "DTD")
+    method = coleclip("aircraft", "dtd")
     assert method.parameter_count() == 2 * method.backbone.image_shape.width
     assert sorted(method.vocabulary) == ["dots", "jet", "kite", "mesh", "wool"]
     assert method.lora is None
@@ -74,7 +74,7 @@ def test_what_survives_a_task_is_one_token_and_one_vector_per_class():
 
 
 def test_unknown_names_are_answered_by_plain_clip():
-    method, pixels = coleclip("Aircraft"), some_pixels()
+    method, pixels = coleclip("aircraft"), some_pixels()
     question = Candidates.among(ClassGroup("trees", ("oak", "jet", "elm")))
     ours = answers(method, pixels, question)
     plain = answers(toy_method("zero-shot"), pixels, question)
@@ -83,9 +83,9 @@ def test_unknown_names_are_answered_by_plain_clip():
 
 
 def test_a_name_that_two_tasks_know_is_one_class():
-    method = coleclip("Aircraft")
+    method = coleclip("aircraft")
     before = method.vocabulary["jet"].clone()
-    again = dataclasses.replace(toy_task("DTD"), classes=("jet", "wool", "mesh"))
+    again = dataclasses.replace(toy_task("dtd"), classes=("jet", "wool", "mesh"))
     learn(method, again)
     assert not torch.equal(method.vocabulary["jet"], before)
     assert torch.equal(method.task_state(0)["vocabulary"][0], method.task_state(1)["vocabulary"][0])
@@ -95,8 +95,8 @@ def test_a_name_that_two_tasks_know_is_one_class():
 
 def test_earlier_classes_join_the_loss_in_the_second_half_of_training():
     method = toy_method("coleclip", negatives_quantile=0.0)
-    learn(method, toy_task("Aircraft"))
-    trainer = Trainer(method, toy_task("DTD"))
+    learn(method, toy_task("aircraft"))
+    trainer = Trainer(method, toy_task("dtd"))
     pixels, labels = trainer.images.batch_of(list(range(8)))
     # An earlier class as attractive as one of the new classes, but not more than all of them together.
     method.vocabulary = {"jet": method.start[0], "kite": -method.start[0]}
@@ -122,7 +122,7 @@ def test_earlier_classes_are_hidden_from_images_near_them_and_own_classes_never(
 
 
 def test_the_planned_steps_are_those_of_training():
-    settings = {"batch_size": 10, "drop_last": False, "epochs": 2, "task_epochs": {"DTD": 3}}
-    assert steps_of(TrainingConfig(**settings), "MNIST", 25) == 6
-    assert steps_of(TrainingConfig(**settings | {"drop_last": True}), "DTD", 25) == 6
-    assert steps_of(TrainingConfig(**settings, iterations=7), "DTD", 25) == 7
+    settings = {"batch_size": 10, "drop_last": False, "epochs": 2, "task_epochs": {"dtd": 3}}
+    assert steps_of(TrainingConfig(**settings), "mnist", 25) == 6
+    assert steps_of(TrainingConfig(**settings | {"drop_last": True}), "dtd", 25) == 6
+    assert steps_of(TrainingConfig(**settings, iterations=7), "dtd", 25) == 7

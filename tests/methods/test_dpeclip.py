@@ -34,30 +34,30 @@ def test_it_says_that_it_is_a_reconstruction():
 
 def test_prompts_depend_on_prototypes_only_after_learning():
     method = toy_method("dpeclip")
-    Trainer(method, toy_task("DTD"))
+    Trainer(method, toy_task("dtd"))
     prompts = method.bank[0]
     tokens = prompts.text_tokens([0, 1, 2])
     assert torch.equal(tokens[0], tokens[2])
     assert torch.equal(prompts.image_tokens(), prompts.image_token)
-    learned = dpeclip("DTD").bank[0]
+    learned = dpeclip("dtd").bank[0]
     assert not torch.equal(learned.text_tokens([0]), learned.text_tokens([2]))
 
 
 def test_prompts_never_outnumber_the_classes():
-    assert dpeclip("Aircraft").bank[0].image_token.shape[0] == 2
+    assert dpeclip("aircraft").bank[0].image_token.shape[0] == 2
 
 
 def test_classes_of_no_learned_task_are_answered_by_plain_clip():
-    method, pixels = dpeclip("Aircraft"), some_pixels()
+    method, pixels = dpeclip("aircraft"), some_pixels()
     question = Candidates.among(ClassGroup("mixed", ("oak", "jet")))
     plain = answers(toy_method("zero-shot"), pixels, question)
     torch.testing.assert_close(answers(method, pixels, question), plain)
 
 
 def test_images_unlike_a_task_are_answered_by_plain_clip():
-    method = dpeclip("Aircraft", "DTD", reject_quantile=0.5)
+    method = dpeclip("aircraft", "dtd", reject_quantile=0.5)
     question = questions(method)[0]
-    pixels = torch.cat([task_pixels(method, "Aircraft"), task_pixels(method, "DTD")])
+    pixels = torch.cat([task_pixels(method, "aircraft"), task_pixels(method, "dtd")])
     accepted = method._route(Images.of(pixels), among=[0]).weight > 0
     assert accepted.any()
     assert not accepted.all()
@@ -67,8 +67,8 @@ def test_images_unlike_a_task_are_answered_by_plain_clip():
 
 
 def test_some_of_a_tasks_classes_are_enough_to_use_its_prompts():
-    method = dpeclip("DTD", reject_quantile=0.0)
-    pixels = task_pixels(method, "DTD")
+    method = dpeclip("dtd", reject_quantile=0.0)
+    pixels = task_pixels(method, "dtd")
     whole = answers(method, pixels, questions(method)[0])
     task = method.tasks[0]
     some = ClassGroup("some", task.classes[1:], task.group().templates)
@@ -76,9 +76,9 @@ def test_some_of_a_tasks_classes_are_enough_to_use_its_prompts():
 
 
 def test_class_incrementally_only_the_chosen_tasks_classes_can_win():
-    method = dpeclip("Aircraft", "DTD", reject_quantile=0.0)
+    method = dpeclip("aircraft", "dtd", reject_quantile=0.0)
     question = Candidates.learned([task.group() for task in method.tasks])
-    pixels = torch.cat([task_pixels(method, "Aircraft"), task_pixels(method, "DTD")])
+    pixels = torch.cat([task_pixels(method, "aircraft"), task_pixels(method, "dtd")])
     route = method.route(Images.of(pixels))
     winners = answers(method, pixels, question).argmax(dim=1)
     accepted = route.weight > 0

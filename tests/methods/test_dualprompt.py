@@ -7,7 +7,7 @@ from tests.methods.loop import copied, learn, toy_method, toy_task
 
 
 def test_general_prompts_come_first_and_expert_prompts_behind_them():
-    method = learn(toy_method("dualprompt"), toy_task("Aircraft"))
+    method = learn(toy_method("dualprompt"), toy_task("aircraft"))
     prefixes, _ = method.prefixes(torch.randn(3, 16), None)
     lengths = {block: keys.shape[1] for block, (keys, _) in prefixes.items()}
     assert lengths == {0: 3, 1: 10}  # halves of 6 and 20; the tiny tower has two blocks
@@ -15,7 +15,7 @@ def test_general_prompts_come_first_and_expert_prompts_behind_them():
 
 def test_the_nearest_key_chooses_the_expert_prompt():
     method = toy_method("dualprompt")
-    for name in ("Aircraft", "DTD"):
+    for name in ("aircraft", "dtd"):
         learn(method, toy_task(name))
     keys = torch.stack([expert.keys[0] for expert in method.bank])
     prefixes, _ = method.prefixes(keys, None)
@@ -25,7 +25,7 @@ def test_the_nearest_key_chooses_the_expert_prompt():
 
 def test_training_draws_the_tasks_own_keys_to_its_images():
     method = toy_method("dualprompt")
-    for name in ("Aircraft", "DTD"):
+    for name in ("aircraft", "dtd"):
         learn(method, toy_task(name))
     query = F.normalize(torch.randn(4, 16), dim=-1)
     _, loss = method.prefixes(query, 0)
@@ -34,8 +34,8 @@ def test_training_draws_the_tasks_own_keys_to_its_images():
 
 
 def test_expert_prompts_of_earlier_tasks_stay_while_general_ones_learn_on():
-    method = learn(toy_method("dualprompt"), toy_task("Aircraft"))
-    expert, general = copied(method.task_state(0)), method.general.clone()
-    learn(method, toy_task("DTD"))
+    method = learn(toy_method("dualprompt"), toy_task("aircraft"))
+    expert, general = copied(method.task_state(0)), method.pool["general"].clone()
+    learn(method, toy_task("dtd"))
     assert all(torch.equal(method.task_state(0)[name], tensor) for name, tensor in expert.items())
-    assert not torch.equal(method.general, general)
+    assert not torch.equal(method.pool["general"], general)

@@ -20,16 +20,16 @@ def test_without_a_text_tower_there_is_no_zero_shot(name):
     method = toy_method(name)
     with pytest.raises(InputError, match="before its first task"):
         answers(method, some_pixels(), Candidates.among(ClassGroup("trees", ("oak",))))
-    learn(method, toy_task("Aircraft"))
+    learn(method, toy_task("aircraft"))
     with pytest.raises(InputError, match="never learned the class 'oak'"):
         answers(method, some_pixels(), Candidates.among(ClassGroup("trees", ("jet", "oak"))))
 
 
 @every_pool
 def test_a_name_that_comes_back_keeps_its_row_and_learns_on(name):
-    method = learn(toy_method(name), toy_task("Aircraft"))
+    method = learn(toy_method(name), toy_task("aircraft"))
     before = method.heads[0].weight.clone()
-    learn(method, dataclasses.replace(toy_task("DTD"), classes=("wool", "jet", "mesh")))
+    learn(method, dataclasses.replace(toy_task("dtd"), classes=("wool", "jet", "mesh")))
     assert method.rows == {"jet": (0, 0), "kite": (0, 1), "wool": (1, 0), "mesh": (1, 1)}
     assert not torch.equal(method.heads[0].weight[0], before[0])
     assert torch.equal(method.heads[0].weight[1], before[1])
@@ -40,21 +40,21 @@ def test_a_name_that_comes_back_keeps_its_row_and_learns_on(name):
 @every_pool
 def test_a_task_incremental_answer_is_part_of_the_class_incremental_one(name):
     method = toy_method(name)
-    for task in ("Aircraft", "DTD"):
+    for task in ("aircraft", "dtd"):
         learn(method, toy_task(task))
     first, second, everything = (answers(method, some_pixels(), question) for question in questions(method))
     torch.testing.assert_close(torch.cat([first, second], dim=1), everything)
 
 
 def test_every_image_takes_the_prompts_of_its_nearest_keys():
-    method = toy_method("l2p", pool_size=6, chosen=2, prompt_length=4)
+    method = learn(toy_method("l2p", pool_size=6, chosen=2, prompt_length=4), toy_task("aircraft"))
     query = F.normalize(torch.randn(3, 16), dim=-1)
     prefixes, loss = method.prefixes(query, None)
     keys, values = prefixes[0]
-    cosine = query @ F.normalize(method.keys, dim=-1).T
+    cosine = query @ F.normalize(method.pool["prompt_keys"], dim=-1).T
     order = cosine.argsort(dim=1, descending=True)[:, :2]
     for image in range(3):
-        prompts = method.prompts[order[image]]
+        prompts = method.pool["prompts"][order[image]]
         assert torch.equal(keys[image], prompts[:, :2].flatten(0, 1))
         assert torch.equal(values[image], prompts[:, 2:].flatten(0, 1))
     torch.testing.assert_close(loss, (1 - cosine.gather(1, order)).sum(dim=1).mean())
@@ -62,10 +62,11 @@ def test_every_image_takes_the_prompts_of_its_nearest_keys():
 
 def test_the_key_loss_does_not_grow_with_the_batch():
     """The public code sums over all pairs of a batch."""
-    method, query = toy_method("l2p"), torch.randn(1, 16)
+    method, query = learn(toy_method("l2p"), toy_task("aircraft")), torch.randn(1, 16)
     losses = [float(method.prefixes(query.expand(count, -1), None)[1]) for count in (1, 5)]
     assert losses[0] == pytest.approx(losses[1])
 
 
 def test_prompts_act_in_the_chosen_block_only():
-    assert list(toy_method("l2p", block=1).prefixes(torch.randn(1, 16), None)[0]) == [1]
+    method = learn(toy_method("l2p", block=1), toy_task("aircraft"))
+    assert list(method.prefixes(torch.randn(1, 16), None)[0]) == [1]

@@ -36,7 +36,7 @@ def test_a_context_replaces_the_placeholders_and_nothing_else():
 
 
 def test_a_learned_context_serves_any_class_and_ignores_templates():
-    method, pixels = learn(toy_method("s-prompts"), toy_task("Aircraft")), some_pixels()
+    method, pixels = learn(toy_method("s-prompts"), toy_task("aircraft")), some_pixels()
     names = ("oak", "fir")
     one, other = (
         answers(method, pixels, Candidates.among(ClassGroup("trees", names, (template,))))
@@ -48,7 +48,7 @@ def test_a_learned_context_serves_any_class_and_ignores_templates():
 def test_every_image_goes_to_the_task_of_its_nearest_centre():
     method = toy_method("s-prompts", centres=2)
     batches = {}
-    for name in ("Aircraft", "DTD", "MNIST"):
+    for name in ("aircraft", "dtd", "mnist"):
         trainer = Trainer(method, toy_task(name)).run(1)
         trainer.end()
         batches[name] = next(trainer.images.batches())[0]
@@ -61,7 +61,7 @@ def test_every_image_goes_to_the_task_of_its_nearest_centre():
 
 def test_class_incrementally_only_the_chosen_domain_can_win():
     method = toy_method("s-prompts")
-    for name in ("Aircraft", "DTD"):
+    for name in ("aircraft", "dtd"):
         learn(method, toy_task(name))
     pixels = some_pixels()
     chosen = method.route(Images.of(pixels)).task
@@ -74,14 +74,14 @@ def test_remembered_features_give_the_same_answers():
     from dpw.memory import FeatureMemory
 
     method = toy_method("s-prompts")
-    for name in ("Aircraft", "DTD"):
+    for name in ("aircraft", "dtd"):
         learn(method, toy_task(name))
     pixels = some_pixels()
     question = Candidates.learned([task.group() for task in method.tasks])
     expected = answers(method, pixels, question)
-    method.memory = FeatureMemory()
+    method.feature_memory = FeatureMemory()
     keyed = Images.of(pixels, keys=[str(row) for row in range(len(pixels))])
     for _ in range(2):
         with torch.no_grad():
             torch.testing.assert_close(method.logits(keyed, question), expected)
-    assert len(method.memory) == 2 * len(pixels)
+    assert len(method.feature_memory) == 2 * len(pixels)

@@ -38,7 +38,7 @@ class CODAPrompt(PromptPool):
     config_class = CODAPromptConfig
     config: CODAPromptConfig
 
-    def grow(self, generator: torch.Generator) -> None:
+    def draw_prompts(self, generator: torch.Generator) -> Components:
         """New components, orthogonal to all earlier ones of the same block."""
         shape, count = self.backbone.image_shape, self.config.components
         drawn: dict[str, list[Tensor]] = {"keys": [], "attention": [], "prompts": []}
@@ -51,7 +51,7 @@ class CODAPrompt(PromptPool):
                 rows.append(orthogonal_rows(count, width, earlier, generator))
         keys, attention, prompts = (torch.stack(rows) for rows in drawn.values())
         prompts = prompts.view(shape.blocks, count, self.config.prompt_length, shape.width)
-        self.bank.append(Components(keys, attention, prompts).to(self.backbone.device))
+        return Components(keys, attention, prompts)
 
     def prefixes(self, query: Tensor, task: int | None) -> tuple[Prefixes, Tensor]:
         """Weighted sums of all components in every block, and the penalty on components that are alike."""

@@ -7,7 +7,6 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dpw.backbone import Backbone
 from dpw.methods.base import LearnedTask, register
 from dpw.methods.prompt_pool import Prefixes, PromptPool, PromptPoolConfig, split_prompt
 
@@ -38,27 +37,27 @@ class DualPrompt(PromptPool):
     config_class = DualPromptConfig
     config: DualPromptConfig
 
-    def __init__(self, backbone: Backbone, config: DualPromptConfig) -> None:
-        """Draw the general prompts `(blocks, L, D)` uniformly from 0 to 1."""
-        super().__init__(backbone, config)
-        shape = backbone.image_shape
-        self.general_blocks = min(config.general_blocks, shape.blocks - 1)
-        generator = torch.Generator().manual_seed(config.seed)
-        general = torch.rand(self.general_blocks, config.general_length, shape.width, generator=generator)
-        self.general = nn.Parameter(general.to(backbone.device), requires_grad=False)
+    @property
+    def general_blocks(self) -> int:
+        """How many blocks have general prompts."""
+        return min(self.config.general_blocks, self.backbone.image_shape.blocks - 1)
 
-    def grow(self, generator: torch.Generator) -> None:
-        """An expert prompt and a key for each of its blocks; the general prompts learn on."""
+    def draw_pool(self, generator: torch.Generator) -> dict[str, Tensor]:
+        """The general prompts `(blocks, L, D)`, uniform from 0 to 1."""
+        size = (self.general_blocks, self.config.general_length, self.backbone.image_shape.width)
+        return {"general": torch.rand(size, generator=generator)}
+
+    def draw_prompts(self, generator: torch.Generator) -> ExpertPrompts:
+        """An expert prompt and a key for each block behind the general ones, uniform from 0 to 1."""
         shape = self.backbone.image_shape
         blocks = shape.blocks - self.general_blocks
         keys = torch.rand(blocks, self.backbone.feature_width, generator=generator)
         prompts = torch.rand(blocks, self.config.expert_length, shape.width, generator=generator)
-        self.bank.append(ExpertPrompts(keys, prompts).to(self.backbone.device))
-        self.general.requires_grad_()
+        return ExpertPrompts(keys, prompts)
 
     def prefixes(self, query: Tensor, task: int | None) -> tuple[Prefixes, Tensor]:
         """General prompts for everybody, expert prompts by task or key; the loss draws the task's keys."""
-        keys, values = split_prompt(self.general[:, None])
+        keys, values = split_prompt(self.pool["general"][:, None])
         found: Prefixes = {block: (keys[block], values[block]) for block in range(self.general_blocks)}
         unit = F.normalize(query, dim=-1)
         loss = query.new_zeros(())
@@ -85,16 +84,6 @@ class DualPrompt(PromptPool):
         found = self.bank[index]
         assert isinstance(found, ExpertPrompts)
         return found
-
-    def shared_state(self) -> dict[str, Tensor]:
-        """The general prompts and the heads."""
-        return {**super().shared_state(), "general": self.general.detach()}
-
-    def load_shared_state(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take the general prompts and the heads back."""
-        super().load_shared_state(tensors)
-        with torch.no_grad():
-            self.general.copy_(tensors["general"])
 
     def task_state(self, index: int) -> dict[str, Tensor]:
         """Expert prompts and their keys."""

@@ -1,6 +1,7 @@
 """MoE-Adapters: experts beside every MLP, gates per task, and autoencoders that tell the task."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from pydantic import Field
@@ -35,7 +36,7 @@ FEW_SHOT_RATES = {
     "sun397": 1e-2,
 }
 # The public code's five-shot setting.
-FEW_SHOT = {
+FEW_SHOT: dict[str, Any] = {
     "training.iterations": 500,
     "training.task_learning_rates": FEW_SHOT_RATES,
     "router_rate": 0.003,
@@ -66,7 +67,7 @@ class MoEAdaptersConfig(AutoencoderConfig):
     noise_floor: float = Field(0.01, ge=0)
 
 
-@register(**{"official": {"decision": "batch-vote"}, "few-shot": FEW_SHOT})
+@register(official={"decision": "batch-vote"}, **{"few-shot": FEW_SHOT})
 class MoEAdapters(SwitchedMethod):
     """Experts that tasks share and freeze, chosen by the gates of the task that repeats an image best."""
 
@@ -77,16 +78,9 @@ class MoEAdapters(SwitchedMethod):
     config: MoEAdaptersConfig
 
     def __init__(self, backbone: Backbone, config: MoEAdaptersConfig) -> None:
-        """Make the experts of both towers; the autoencoder of reference images comes with the first task."""
+        """Start without experts; they come with the first task."""
         super().__init__(backbone, config)
-        generator = torch.Generator().manual_seed(config.seed)
-        towers = {
-            tower: Experts(self._shape(tower), config.experts, config.expert_rank, generator).requires_grad_(
-                requires_grad=False
-            )
-            for tower in TOWERS
-        }
-        self.experts = nn.ModuleDict(towers).to(backbone.device)
+        self.experts = nn.ModuleDict()
         self.router = AutoencoderRouter(config)
         self.counts: dict[str, Tensor] = {}
 
@@ -102,11 +96,20 @@ class MoEAdapters(SwitchedMethod):
         if self.router.reject is None and (reference := self._reference(task)) is not None:
             self.router.fit_reference(self.backbone, reference)
         self.router.fit(self.backbone, images)
+        if not self.experts:
+            self.experts = self.new_experts()
         self.bank.append(self.new_gates().to(self.backbone.device))
         for tower in TOWERS:
             self._experts(tower).unfreeze_the_rest()
             blocks = self._shape(tower).blocks
             self.counts[tower] = torch.zeros(blocks, self.config.experts, dtype=torch.long)
+
+    def new_experts(self) -> nn.ModuleDict:
+        """The experts of both towers, all adding nothing."""
+        generator = torch.Generator().manual_seed(self.config.seed)
+        size = self.config.experts, self.config.expert_rank
+        towers = {tower: Experts(self._shape(tower), *size, generator) for tower in TOWERS}
+        return nn.ModuleDict(towers).requires_grad_(requires_grad=False).to(self.backbone.device)
 
     def new_gates(self) -> nn.ModuleDict:
         """Gates of a task for both towers, all zero."""
@@ -129,6 +132,8 @@ class MoEAdapters(SwitchedMethod):
         super().abandon(learned, shared)
         self.router.cut(learned)
         self.counts = {}
+        if not learned:
+            self.experts, self.router.reject = nn.ModuleDict(), None
 
     def progress_state(self) -> dict[str, Tensor]:
         """How often each expert was chosen so far."""
@@ -204,7 +209,9 @@ class MoEAdapters(SwitchedMethod):
 
     def load_shared_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Take the experts and the rejecting autoencoder back."""
-        self.experts.load_state_dict(_part("experts.", tensors))
+        if experts := _part("experts.", tensors):
+            self.experts = self.experts or self.new_experts()
+            self.experts.load_state_dict(experts)
         reject = _part("reject.", tensors)
         self.router.reject = stored_autoencoder(reject).to(self.backbone.device) if reject else None
         self.forget_features()

@@ -63,16 +63,21 @@ class PromptPool(Method):
         """Start without classes."""
         super().__init__(backbone, config)
         self.heads = nn.ModuleList()
-        self.bank = nn.ModuleList()
+        self.bank = nn.ModuleList()  # prompts of single tasks
+        self.pool = nn.ParameterDict()  # prompts that all tasks share, drawn with the first
         self.rows: dict[str, tuple[int, int]] = {}  # class name: number of the head, row in it
 
     @abstractmethod
     def prefixes(self, query: Tensor, task: int | None) -> tuple[Prefixes, Tensor]:
         """Prompts for queries `(B, E)` and the loss of choosing them; the task is known only in training."""
 
-    @abstractmethod
-    def grow(self, generator: torch.Generator) -> None:
-        """Make the prompts of a new task, or let shared ones learn again."""
+    def draw_pool(self, generator: torch.Generator) -> dict[str, Tensor]:  # noqa: ARG002
+        """How shared prompts start, if the method has any."""
+        return {}
+
+    def draw_prompts(self, generator: torch.Generator) -> nn.Module | None:  # noqa: ARG002
+        """How the prompts of a new task start, if it gets any of its own."""
+        return None
 
     # ------------------------------------------------------------------------------------ learning a task
 
@@ -86,7 +91,12 @@ class PromptPool(Method):
         self.heads.append(head.to(self.backbone.device))
         for number in {self.rows[name][0] for name in task.classes}:
             self.heads[number].requires_grad_()
-        self.grow(generator)
+        if not self.pool:
+            drawn = self.draw_pool(torch.Generator().manual_seed(self.config.seed))
+            self.pool = nn.ParameterDict(drawn).to(self.backbone.device)
+        self.pool.requires_grad_()
+        if (prompts := self.draw_prompts(generator)) is not None:
+            self.bank.append(prompts.to(self.backbone.device))
 
     def _enter(self, classes: Sequence[str], number: int) -> list[str]:
         """Give rows of head `number` to the class names that have none, and return these names."""
@@ -98,6 +108,8 @@ class PromptPool(Method):
         """Also drop the prompts, the head and the names of the abandoned task."""
         super().abandon(learned, shared)
         del self.heads[learned:], self.bank[learned:]
+        if not learned:
+            self.pool = nn.ParameterDict()
         self.rows = {name: place for name, place in self.rows.items() if place[0] < learned}
 
     def forward(self, pixels: Tensor, labels: Tensor) -> Tensor:
@@ -153,15 +165,19 @@ class PromptPool(Method):
     # ----------------------------------------------------------------------------------- state, as tensors
 
     def shared_state(self) -> dict[str, Tensor]:
-        """All head rows; those of a name that comes back go on learning, so they belong to no single task."""
-        return {f"heads.{name}": tensor for name, tensor in self.heads.state_dict().items()}
+        """The shared prompts and all head rows: those of a name that comes back go on learning."""
+        heads = {f"heads.{name}": tensor for name, tensor in self.heads.state_dict().items()}
+        return {**heads, **{f"pool.{name}": tensor.detach() for name, tensor in self.pool.items()}}
 
     def load_shared_state(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take the head rows back."""
+        """Take shared prompts and head rows back."""
         count = sum(name.startswith("heads.") and name.endswith(".bias") for name in tensors)
         stored = [(tensors[f"heads.{i}.weight"], tensors[f"heads.{i}.bias"]) for i in range(count)]
-        heads = nn.ModuleList(LinearHead(*pair) for pair in stored).requires_grad_(requires_grad=False)
-        self.heads = heads.to(self.backbone.device)
+        self.heads = nn.ModuleList(LinearHead(*pair) for pair in stored)
+        pool = {name: tensor.clone() for name, tensor in tensors.items() if name.startswith("pool.")}
+        self.pool = nn.ParameterDict({name.removeprefix("pool."): tensor for name, tensor in pool.items()})
+        for part in (self.heads, self.pool):
+            part.requires_grad_(requires_grad=False).to(self.backbone.device)
 
     def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:  # noqa: ARG002
         """Append a task's names; the order of tasks says which of them were new."""

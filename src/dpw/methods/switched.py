@@ -31,14 +31,12 @@ class SwitchedMethod(Method):
 
     config: RoutedConfig
     routes = True
-    isolated: ClassVar[bool] = False
     own_classes_only: ClassVar[bool] = False  # class-incremental: only the chosen task's classes can win
 
     def __init__(self, backbone: Backbone, config: RoutedConfig) -> None:
         """Start with an empty bank."""
         super().__init__(backbone, config)
         self.bank = nn.ModuleList()
-        self.memory: FeatureMemory | None = None
         self._texts: dict[tuple[int, ClassGroup], Tensor] = {}
 
     # ------------------------------------------------------------------- what a method of this kind brings
@@ -132,7 +130,7 @@ class SwitchedMethod(Method):
     def _features_of(self, index: int, images: Images, rows: list[int]) -> Tensor:
         """Normalised features of some images by one task, remembered where they can never change."""
         lasting = index == PLAIN or self.isolated
-        if self.memory is None or images.keys is None or not lasting:
+        if self.feature_memory is None or images.keys is None or not lasting:
             return self.image_features(index, images.pixels(rows))
         keys = [(index, images.keys[row]) for row in rows]
 
@@ -140,13 +138,13 @@ class SwitchedMethod(Method):
             """Only those that were never seen."""
             return self.image_features(index, images.pixels([rows[place] for place in places]))
 
-        return self.memory.recall(keys, compute).to(self.backbone.device)
+        return self.feature_memory.recall(keys, compute).to(self.backbone.device)
 
     def forget_features(self) -> None:
         """Drop all kept features, because tasks have moved or weights have changed."""
         self._texts.clear()
-        if self.memory is not None:
-            self.memory = FeatureMemory()
+        if self.feature_memory is not None:
+            self.feature_memory = FeatureMemory()
 
 
 def plain_logits(method: Method, images: Images, candidates: Candidates) -> Tensor:
