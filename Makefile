@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test lint types unit slow format clean
+.PHONY: test demo lint types unit soak slow site format clean
 
 test: lint types unit
 
@@ -22,10 +22,24 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 unit: $(STAMP)
-	$(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+# Continual learning in minutes: three methods on the embedded model and benchmark, a table and a picture.
+demo: $(STAMP)
+	$(BIN)/dpw run mini
+	$(BIN)/dpw report runs/mini/* --output runs/mini/report.html
+	@echo "Look at runs/mini/report.html, then try: $(BIN)/dpw learn YOUR_FOLDER --into my-model --model mini"
+
+# Two hundred kills instead of twenty.
+soak: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow tests/engine
 
 slow: $(STAMP)
 	$(BIN)/pytest -m slow
+
+site: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	$(BIN)/mkdocs build --strict --site-dir site
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
