@@ -1,7 +1,10 @@
 """The towers equal transformers' own, prompts may be cut, and bad folders get one sentence."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -157,3 +160,19 @@ def test_a_checkpoint_with_a_missing_weight_is_refused(folder, tmp_path):
     save_file(tensors, target / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(InputError, match="visual_projection"):
         Backbone.from_pretrained(target)
+
+
+def test_a_broken_torchvision_is_named(folder, tmp_path):
+    package = tmp_path / "torchvision"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')\n")
+    (package / "transforms").mkdir()
+    (package / "transforms" / "__init__.py").write_text("")
+    information = tmp_path / "torchvision-0.1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: torchvision\nVersion: 0.1\n")
+    code = f"from dpw import Backbone; Backbone.from_pretrained({str(folder)!r})"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    if done.returncode:  # where transformers does not touch torchvision, nothing is broken
+        assert "pip uninstall torchvision" in done.stderr.splitlines()[-1], done.stderr[-800:]

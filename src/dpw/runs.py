@@ -1,5 +1,6 @@
 """A benchmark run: a folder that can be stopped at any moment and goes on to the same bytes."""
 
+import importlib.util
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -43,7 +44,7 @@ class RunConfig(Settings):
     mixed_precision: Literal["no", "fp16", "bf16"] = "no"
     gradient_accumulation: int = Field(1, ge=1)
     workers: int = Field(0, ge=0)
-    trackers: tuple[str, ...] = ()
+    trackers: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
 
 
 @dataclass
@@ -110,6 +111,7 @@ class _Run:
 
     def __init__(self, folder: Path, config: RunConfig, options: RunOptions) -> None:
         """Load the benchmark's description and the backbone; no task is learned yet."""
+        check_trackers(config.trackers)
         self.folder, self.config, self.options = folder, config, options
         self.benchmark = load_run_benchmark(config)
         self.accelerator = make_accelerator(
@@ -257,6 +259,13 @@ class _Run:
         if self.accelerator.is_main_process:
             results.write(self.folder, content)
         return content
+
+
+def check_trackers(names: Sequence[str]) -> None:
+    """Refuse a tracker that is not installed; Accelerate would leave it out in silence."""
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            raise InputError(f"tracker {name!r} is not installed: pip install 'dpw[{name}]'")
 
 
 def load_run_benchmark(config: RunConfig) -> LoadedBenchmark:

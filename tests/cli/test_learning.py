@@ -90,6 +90,8 @@ MISTAKES = [
     (["run", "mtil", "--model", "{clip}"], "data_root"),
     (["run", "{yaml}", "--model", "{clip}", "--seed", "-1"], "seed = -1"),
     (["run", "{yaml}", "--model", "{clip}", "--order", "fish"], "fish"),
+    (["run", "{yaml}", "--model", "{clip}", "--track", "trackio"], "pip install 'dpw[trackio]'"),
+    (["run", "{yaml}", "--model", "{clip}", "--track", "paper"], "trackers"),
 ]
 
 

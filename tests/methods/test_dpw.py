@@ -165,3 +165,30 @@ def test_reduced_heads_and_refused_settings():
         create("dpw", tiny_backbone(), settings={"prefix_lenght": 4, "training.epochs": 0})
     with pytest.raises(ValueError, match="2 wrong"):
         create("dpw", tiny_backbone(), settings={"prefix_lenght": 4, "training.epochs": 0})
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["task", "class"])
+def test_float64_and_bfloat16_autocast_agree_with_float32(name):
+    method, groups, case, _ = golden_dpw("sharp", decision="per-image")
+    question = Candidates.among(groups[0]) if name == "task" else Candidates.learned(groups)
+    images = Images.of(case["images_u8"])
+    single = method.logits(images, question)
+    with torch.autocast(single.device.type, dtype=torch.bfloat16):
+        half = method.logits(images, question)
+    assert torch.isfinite(half).all()
+    assert (half.float() - single).abs().max() < 0.05 * single.abs().max()
+    method.double()
+    method.texts.clear()
+    double = method.logits(images, question)
+    assert double.dtype == torch.float64
+    assert torch.allclose(double.float(), single, atol=1e-3)
+
+
+def test_training_runs_under_bfloat16_autocast():
+    method, _, case, _ = golden_dpw("sharp")
+    method.bank[-1].requires_grad_()
+    with torch.autocast(case["images_u8"].device.type, dtype=torch.bfloat16):
+        loss = method(case["images_u8"], torch.zeros(9, dtype=torch.long))
+    loss.backward()
+    assert all(torch.isfinite(p.grad).all() for p in method.bank[-1].parameters())

@@ -129,7 +129,7 @@ class CalibratedMethod(Method):
             parts = [
                 self.texts.cosines(chosen, index, group, weight, filtered) for group in candidates.groups
             ]
-            logits[rows] = torch.cat(parts, dim=1)
+            logits[rows] = torch.cat(parts, dim=1).to(logits)
         return self.backbone.logit_scale * logits
 
     def _logits_over_tasks(self, images: Images, candidates: Candidates) -> Tensor:

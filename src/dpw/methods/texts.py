@@ -41,7 +41,7 @@ class WeightedTexts:
         out = features.new_empty(len(features), len(group.classes))
         for value, gate, rows in _equal_rows(weight, filtered):
             texts = self.encode(task, group, weight.new_tensor([value]), filtered.new_tensor([gate]))
-            out[rows] = features[rows] @ texts[0].to(features).T
+            out[rows] = (features[rows] @ texts[0].to(features).T).to(out)
         return out
 
     def _interpolated(
@@ -59,7 +59,8 @@ class WeightedTexts:
             mixed = (1 - share) * (features[rows] @ low.T) + share * (features[rows] @ high.T)
             # ‖(1−a)·low + a·high‖², both being unit vectors.
             alike = (low * high).sum(dim=-1)
-            out[rows] = mixed / ((1 - share) ** 2 + share**2 + 2 * share * (1 - share) * alike).sqrt()
+            length = ((1 - share) ** 2 + share**2 + 2 * share * (1 - share) * alike).sqrt()
+            out[rows] = (mixed / length).to(out)
         return out
 
     def _fill(self, task: int, group: ClassGroup, needed: set[tuple[int, bool]]) -> None:
