@@ -182,9 +182,9 @@ def calibrate(log_likelihood: Tensor, dim: int) -> Tensor:
 class ClassSeparation(NamedTuple):
     """How far apart classes are and how wide each is (App., Adaptive Head Count)."""
 
-    inter_image: float
-    inter_text: float
-    intra_image: float
+    inter_image: Tensor
+    inter_text: Tensor
+    intra_image: Tensor
 
 
 def class_separation(features: Tensor, labels: Tensor, text_features: Tensor) -> ClassSeparation:
@@ -202,13 +202,13 @@ def class_separation(features: Tensor, labels: Tensor, text_features: Tensor) ->
     return ClassSeparation(
         inter_image=1 - _mean_pair(F.normalize(sums, dim=-1)),
         inter_text=1 - _mean_pair(text),
-        intra_image=1 - float(within.mean()),
+        intra_image=1 - within.mean(),
     )
 
 
 def easiness(
-    inter_image: float, inter_text: float, intra_image: float, classes: int, alpha: float = 10.0
-) -> float:
+    inter_image: Tensor, inter_text: Tensor, intra_image: Tensor, classes: int, alpha: float = 10.0
+) -> Tensor:
     """Easiness of a task (App., Adaptive Head Count): ½(inter_image + inter_text) / (intra + α/C)."""
     return 0.5 * (inter_image + inter_text) / (intra_image + alpha / classes)
 
@@ -261,9 +261,9 @@ def _on_own_slice(sliced: Tensor, width: int) -> Tensor:
     return (sliced.unsqueeze(2) * block_diagonal[:, None, :, None]).reshape(heads, length, width)
 
 
-def _mean_pair(unit: Tensor) -> float:
+def _mean_pair(unit: Tensor) -> Tensor:
     """Mean cosine over ordered pairs of different rows of unit vectors; 1 if there is no pair."""
     n = len(unit)
     if n < 2:
-        return 1.0
-    return float(((unit.sum(dim=0) ** 2).sum() - (unit**2).sum()) / (n * (n - 1)))
+        return unit.new_ones(())
+    return ((unit.sum(dim=0) ** 2).sum() - (unit**2).sum()) / (n * (n - 1))

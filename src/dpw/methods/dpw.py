@@ -181,7 +181,7 @@ class DPW(CalibratedMethod):
         accuracy = max(correct.double().mean().item(), 0.5 / len(features))
         separation = paper.class_separation(features.cpu(), labels.cpu(), texts.cpu())
         score = paper.easiness(*separation, len(task.classes), self.config.easiness_alpha)
-        return score / accuracy
+        return float(score) / accuracy
 
     def _training_text_features(self) -> Tensor:
         """Frozen features of the new task's prompts."""
