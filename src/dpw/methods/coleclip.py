@@ -16,7 +16,7 @@ from dpw.backbone import Backbone, TowerShape
 from dpw.data.task import Task
 from dpw.images import Images
 from dpw.methods.base import LearnedTask, Method, TaskImages, register
-from dpw.methods.candidates import Candidates
+from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import MethodConfig, TrainingConfig
 from dpw.methods.epochs import adam_by_epochs
 from dpw.methods.switched import plain_logits
@@ -100,6 +100,7 @@ class CoLeCLIP(Method):
         self.start = torch.empty(0)
         self.latest: Tensor | None = None
         self.planned_steps = 0
+        self._plain: dict[ClassGroup, Tensor] = {}
         # A buffer, so that it goes back with the weights to the best epoch.
         self.register_buffer("vectors", torch.empty(0), persistent=False)
 
@@ -236,11 +237,17 @@ class CoLeCLIP(Method):
         found = []
         for group in candidates.groups:
             known = [name in self.vocabulary for name in group.classes]
-            rows = None if all(known) else self.frozen_text_features(group)
+            rows = None if all(known) else self._plain_entries(group)
             for index, name in enumerate(group.classes):
                 vector = self.vocabulary[name] if rows is None or known[index] else rows[index]
                 found.append(vector.to(self.backbone.device))
         return torch.stack(found)
+
+    def _plain_entries(self, group: ClassGroup) -> Tensor:
+        """Plain CLIP's class vectors, encoded once: they never change."""
+        if group not in self._plain:
+            self._plain[group] = self.frozen_text_features(group)
+        return self._plain[group]
 
     # ----------------------------------------------------------------------------------- state, as tensors
 

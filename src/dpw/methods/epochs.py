@@ -24,7 +24,7 @@ def adam_by_epochs(rate: float) -> TrainingConfig:
         optimizer="adam",
         learning_rate=rate,
         batch_size=128,
-        epochs=10,
+        epochs=20,
         task_epochs=TASK_EPOCHS,
         schedule="constant",
         drop_last=False,
