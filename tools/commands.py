@@ -11,8 +11,8 @@ from dpw.cli import app
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 INTRODUCTION = """# Command reference
 
-Made from the commands' own help by `python tools/commands.py`. Wrong input is answered by one sentence and exit
-code 2. `--json` makes a command answer a program.
+Made from the commands' own help by `python tools/commands.py`. Wrong input is answered by one sentence and
+exit code 2. `--json` makes a command answer a program.
 """
 
 

@@ -50,6 +50,7 @@ def collect(
         "task_identification": task_identification(rows),
         "parameters": rows[-1]["parameters"],
         "settings": dict(config),
+        "benchmark_settings": benchmark.benchmark.settings_for(method.name),
         "method_config": method.config.model_dump(mode="json"),
         "versions": dict(versions),
         "seconds": dict(seconds),

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from dpw import __version__, model_folder, results, store
 from dpw.backbone import Backbone
-from dpw.benchmarks import LoadedBenchmark, load_benchmark
+from dpw.benchmarks import LoadedBenchmark, get_benchmark, load_benchmark
 from dpw.data.pixels import PixelCache
 from dpw.errors import InputError, StoreError
 from dpw.evaluation import Evaluator
@@ -20,7 +20,8 @@ from dpw.learner import NO_STOP, cache_folder, make_accelerator, training_identi
 from dpw.logs import MetricsLog
 from dpw.memory import FeatureMemory
 from dpw.methods import METHODS, Method, configure
-from dpw.methods.config import Settings
+from dpw.methods.config import MethodConfig, Settings
+from dpw.methods.reference import Pairs, ReferenceData
 from dpw.progress import ProgressFolder, refuse_differences
 from dpw.training import Trainer, Unwatched, Watcher
 
@@ -68,7 +69,7 @@ def start(config: RunConfig, folder: Path, options: RunOptions) -> dict[str, Any
         store.remove_leftovers(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is not an empty folder: choose another --output")
-    method = configure(config.method, config.preset, {**config.settings, "seed": config.seed})
+    method = method_config(config)
     content = {
         "format": store.FORMAT,
         "kind": KIND,
@@ -138,6 +139,7 @@ class _Run:
             self.accelerator.init_trackers("dpw", config={"run": str(self.config.model_dump(mode="json"))})
         store.remove_leftovers(self.folder)
         method, log_bytes = self.stored_method()
+        method.reference = reference_data(self.benchmark)
         method.feature_memory = FeatureMemory()
         rows = self.stored_rows()
         self.rewind(method, rows, log_bytes)
@@ -227,10 +229,7 @@ class _Run:
         if model_folder.is_model(model):
             content = model_folder.read_model(model)
             return model_folder.load_model(model, self.backbone), content["log_bytes"]
-        config = configure(
-            self.config.method, self.config.preset, {**self.config.settings, "seed": self.config.seed}
-        )
-        return METHODS[self.config.method](self.backbone, config), 0
+        return METHODS[self.config.method](self.backbone, method_config(self.config)), 0
 
     def stored_rows(self) -> list[dict[str, Any]]:
         """The rows that are finished."""
@@ -266,6 +265,20 @@ def check_trackers(names: Sequence[str]) -> None:
     for name in names:
         if importlib.util.find_spec(name) is None:
             raise InputError(f"tracker {name!r} is not installed: pip install 'dpw[{name}]'")
+
+
+def method_config(config: RunConfig) -> MethodConfig:
+    """The settings of a run's method: its defaults, what suits the benchmark, the preset, the user's own."""
+    suited = get_benchmark(config.benchmark).settings_for(config.method)
+    return configure(config.method, config.preset, {**config.settings, "seed": config.seed}, suited)
+
+
+def reference_data(benchmark: LoadedBenchmark) -> ReferenceData:
+    """The data from outside that a benchmark brings, for methods whose settings name none."""
+    if benchmark.benchmark.outside is None:
+        return ReferenceData()
+    images, captions = benchmark.benchmark.outside(benchmark.seed)
+    return ReferenceData(images, tuple(dict.fromkeys(captions)), Pairs(images, captions))
 
 
 def load_run_benchmark(config: RunConfig) -> LoadedBenchmark:

@@ -1,12 +1,13 @@
 """What a benchmark is: an ordered sequence of tasks that are loaded when they are needed."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, overload
+from typing import Any, Literal, NamedTuple, Protocol, overload
 
 from dpw.data.draws import VAL_SHOTS_AT_MOST
 from dpw.data.public import load_public
+from dpw.data.split import Split
 from dpw.data.task import Task
 from dpw.errors import InputError
 
@@ -57,9 +58,20 @@ class TaskSource(Protocol):
         ...
 
 
+class Captioned(NamedTuple):
+    """Pictures from outside a benchmark, with one caption each."""
+
+    images: Split
+    captions: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Benchmark:
-    """A named sequence; its tasks come from sources, or all at once from a function of the seed."""
+    """A named sequence; its tasks come from sources, or all at once from a function of the seed.
+
+    `outside` gives data beyond the tasks (by the seed) to methods that look at any, `settings` by method what
+    suits the benchmark's size; only a benchmark that comes with everything has them.
+    """
 
     name: str
     description: str
@@ -69,6 +81,12 @@ class Benchmark:
     build: Callable[[int], Sequence[Task]] | None = None
     merge_equal_names: bool = False
     shots: int | None = None
+    outside: Callable[[int], Captioned] | None = None
+    settings: Callable[[], Mapping[str, Mapping[str, Any]]] | None = None
+
+    def settings_for(self, method: str) -> dict[str, Any]:
+        """What the benchmark changes in a method's settings."""
+        return {} if self.settings is None else dict(self.settings().get(method, {}))
 
     def describe(self) -> dict[str, Any]:
         """Say what is in the benchmark, in values that JSON knows, without looking at any data."""

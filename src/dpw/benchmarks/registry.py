@@ -1,9 +1,10 @@
 """The embedded benchmarks; adding one is adding an entry."""
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from dpw.benchmarks.benchmark import Benchmark
+from dpw.benchmarks.benchmark import Benchmark, Captioned
 from dpw.benchmarks.sources import Cifar100Step, PublicTask
 from dpw.data.task import Task
 
@@ -58,6 +59,18 @@ def _mini_tasks(seed: int) -> Sequence[Task]:
     return tasks
 
 
+def _mini_outside(seed: int) -> Captioned:
+    """Paint the reference pictures of `mini`."""
+    found: Captioned = importlib.import_module("dpw.benchmarks.mini.outside").captioned(seed)
+    return found
+
+
+def _mini_settings() -> Mapping[str, Mapping[str, Any]]:
+    """The training settings that fit the embedded model."""
+    found: Mapping[str, Mapping[str, Any]] = importlib.import_module("dpw.benchmarks.mini.presets").SETTINGS
+    return found
+
+
 _ENTRIES = (
     Benchmark("mtil", "eleven domains, alphabetical order", "task-incremental", "coop", _public(ORDER_1)),
     Benchmark("mtil-order2", "eleven domains, second order", "task-incremental", "coop", _public(ORDER_2)),
@@ -101,6 +114,8 @@ _ENTRIES = (
         "task-incremental",
         "coop",
         build=_mini_tasks,
+        outside=_mini_outside,
+        settings=_mini_settings,
     ),
 )
 

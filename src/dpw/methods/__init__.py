@@ -28,14 +28,22 @@ __all__ = [
 ]
 
 
-def configure(name: str, preset: str = "default", settings: Mapping[str, Any] | None = None) -> MethodConfig:
-    """The validated settings of a method: its defaults, then a preset, then single settings."""
+def configure(
+    name: str,
+    preset: str = "default",
+    settings: Mapping[str, Any] | None = None,
+    suited: Mapping[str, Any] | None = None,
+) -> MethodConfig:
+    """The validated settings of a method: its defaults, then a preset, then single settings.
+
+    `suited` is what a benchmark changes in the defaults; presets and settings go over it.
+    """
     if name not in METHODS:
         raise InputError(f"no method is called {name!r}; there are {', '.join(sorted(METHODS))}")
     if preset not in PRESETS[name]:
         raise InputError(f"method {name!r} has no preset {preset!r}; there are {', '.join(PRESETS[name])}")
     kind = METHODS[name].config_class
-    chosen = merge(kind().model_dump(), PRESETS[name][preset])
+    chosen = merge(merge(kind().model_dump(), suited or {}), PRESETS[name][preset])
     return build(kind, merge(chosen, settings or {}))
 
 

@@ -1,0 +1,58 @@
+"""Training settings that fit the embedded model and a few hundred images a task, by method.
+
+The published settings belong to CLIP ViT-B/16 and thousands of images: a model a hundred times smaller needs
+larger steps and far fewer of them. The same settings hold for all tasks; no test image had a say in them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+BATCH = 32
+STEPS = 80
+
+_FULL_FINETUNING: dict[str, Any] = {
+    "training.learning_rate": 2e-4,
+    "training.batch_size": BATCH,
+    "training.iterations": STEPS,
+    "training.warmup": STEPS // 10,
+}
+_DISTILLING = _FULL_FINETUNING | {"reference_batch": BATCH}
+_PROMPTS: dict[str, Any] = {"training.batch_size": BATCH, "training.epochs": 10}
+
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "finetune": _FULL_FINETUNING,
+    "wise-ft": _FULL_FINETUNING,
+    "lwf": _DISTILLING,
+    "lwf-vr": _DISTILLING | {"random_sentences": 200},
+    "icarl": _DISTILLING | {"memory": 200},
+    "zscl": _DISTILLING | {"average_every": STEPS // 10},
+    "gift": _FULL_FINETUNING | {"synthetic_batch": BATCH},
+    "c-clip": {
+        "training.learning_rate": 3e-4,
+        "text_rate_factor": 1.0,
+        "training.batch_size": 2 * BATCH,
+        "training.epochs": 20,
+        "training.warmup": STEPS // 10,
+        "rank": 8,
+        "alpha": 16.0,
+    },
+    "moe-adapters": {
+        "training.learning_rate": 3e-3,
+        "training.batch_size": BATCH,
+        "training.iterations": STEPS,
+        "training.warmup": STEPS // 10,
+        "experts": 16,
+        "expert_rank": 16,
+        "router_iterations": 150,
+        "reference_iterations": 300,
+    },
+    "diki": {"training.batch_size": BATCH},
+    "dpw": {"training.batch_size": BATCH, "adapter_rank": 16},
+    "dpw-reduced": {"training.batch_size": BATCH},
+    "coleclip": _PROMPTS | {"training.learning_rate": 3e-3},
+    "dpeclip": _PROMPTS | {"training.learning_rate": 3e-3},
+    "s-prompts": _PROMPTS | {"training.learning_rate": 0.05},
+    "l2p": _PROMPTS,
+    "dualprompt": _PROMPTS,
+    "coda-prompt": _PROMPTS,
+}

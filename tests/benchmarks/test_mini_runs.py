@@ -1,0 +1,64 @@
+"""On `mini` every method runs without arguments: settings that suit it and data from outside come with it."""
+
+import numpy as np
+import pytest
+
+from dpw.benchmarks import get_benchmark
+from dpw.benchmarks.mini import DOMAINS, IMAGES_PER_CLASS
+from dpw.benchmarks.mini.outside import captioned
+from dpw.benchmarks.mini.presets import SETTINGS
+from dpw.methods import METHODS, configure
+from dpw.runs import RunConfig, RunOptions, method_config, start
+from tests.tiny import save_tiny
+
+pytest.importorskip("sklearn")
+
+QUICK = {"training.iterations": 1, "training.epochs": 1, "training.warmup": 0}
+SMALL = {"router_iterations": 1, "reference_iterations": 1, "memory": 8, "prefix_length": 2}
+
+
+def test_pictures_from_outside_are_the_same_for_a_seed():
+    first, again, other = captioned(3, 4), captioned(3, 4), captioned(4, 4)
+    assert first.captions == again.captions != other.captions
+    for one, same in zip(first.images, again.images, strict=True):
+        assert np.array_equal(np.asarray(one.image), np.asarray(same.image))
+
+
+def test_captions_name_no_class_of_any_task():
+    words = {word.strip(".") for caption in captioned(0).captions for word in caption.split()}
+    classes = {name.lower() for domain in DOMAINS for name in domain.classes if len(name) > 1}
+    assert not words & classes
+
+
+def test_every_method_that_learns_has_settings_for_mini_and_they_are_valid():
+    assert set(SETTINGS) == set(METHODS) - {"zero-shot"}
+    for name, settings in SETTINGS.items():
+        configure(name, suited=settings)
+
+
+def test_a_preset_and_a_setting_go_over_what_suits_the_benchmark():
+    suited = SETTINGS["zscl"]
+    config = RunConfig(benchmark="mini", model="mini", method="zscl", settings={"temperature": 3.0})
+    assert method_config(config).training.iterations == suited["training.iterations"]
+    assert method_config(config).temperature == 3.0
+    star = config.model_copy(update={"preset": "cil"})
+    assert method_config(star).average_every == 10 != suited["average_every"]
+    assert method_config(config.model_copy(update={"benchmark": "mtil"})).training.iterations == 1000
+
+
+@pytest.mark.parametrize("name", ["gift", "moe-adapters", "zscl"])
+def test_methods_that_look_outside_run_on_mini_without_being_given_data(name, tmp_path, monkeypatch):
+    for split in IMAGES_PER_CLASS:
+        monkeypatch.setitem(IMAGES_PER_CLASS, split, 2)
+    known = METHODS[name].config_class.model_fields
+    small = {key: value for key, value in SMALL.items() if key in known}
+    config = RunConfig(
+        benchmark="mini",
+        model=str(save_tiny(tmp_path / "clip")),
+        method=name,
+        order=("portraits",),
+        settings=QUICK | small,
+    )
+    result = start(config, tmp_path / "run", RunOptions())
+    assert result["tasks"] == ["portraits"]
+    assert result["benchmark_settings"] == get_benchmark("mini").settings_for(name)
