@@ -4,15 +4,21 @@ A subclass overrides the places it needs; each default adds nothing, and `None` 
 plain CLIP. An adaptation lives for one call: no hooks, no global state.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
+
+from dpw.sequences import Positions
 
 LinearName = Literal["query", "key", "value", "out", "fc1", "fc2"]
 
 
 class Adaptation:
     """Adds nothing anywhere; the base of everything that does."""
+
+    # Whether what a token gets depends only on the token and its position, so that prompts may share tokens
+    # and a last block need not compute those that nobody reads. Needed in the text tower only.
+    token_by_token: ClassVar[bool] = False
 
     def tokens(self, h: Tensor) -> Tensor:
         """Change or extend the embedded sequence before the first block.
@@ -34,10 +40,12 @@ class Adaptation:
         """Extra keys and values `(B or 1, L, D)` inside the block's softmax (prefix tuning)."""
         return None
 
-    def value(self, block: int, x: Tensor, q: Tensor) -> Tensor | None:  # noqa: ARG002
+    def value(self, block: int, x: Tensor, q: Tensor, positions: Positions) -> Tensor | None:  # noqa: ARG002
         """A residual `(B, N, D)` on the attention value, before the output projection (DPW, DIKI).
 
         x `(B, N, D)` is what attention sees, after the first layer norm; q `(B, h, N, D/h)` its query.
+        These may be only some tokens of the sequence: `positions` says where they stand, an image's first
+        token always being the first.
         """
         return None
 

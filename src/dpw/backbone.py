@@ -2,19 +2,23 @@
 
 import copy
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
+from transformers.activations import QuickGELUActivation
 
 from dpw.adaptation import Adaptation, LinearName
 from dpw.errors import InputError
 from dpw.loading import load_clip
 from dpw.preprocessing import Preprocessing
+from dpw.sequences import AllTokens, FirstToken, PackedPrompts, Sequences
+
+QUICK = 1.702  # of the quick GELU
 
 
 class TowerShape(NamedTuple):
@@ -37,6 +41,7 @@ class Backbone(nn.Module):
         self.tokenizer = tokenizer
         self.reference = reference
         self.gradient_checkpointing = False
+        self._compiled: Callable[..., Tensor] | None = None
         self._fingerprint: str | None = None
 
     @classmethod
@@ -49,67 +54,82 @@ class Backbone(nn.Module):
 
     def encode_images(self, pixels: Tensor, adaptation: Adaptation | None = None) -> Tensor:
         """Image features `(B, E)`, not normalised, read at the CLS token."""
-        return self.project_images(self.image_tokens(pixels, adaptation)[:, 0])
-
-    def encode_texts(self, tokens: Tensor, adaptation: Adaptation | None = None) -> Tensor:
-        """Text features `(C, E)`, not normalised, read at the end-of-text token."""
-        end = self.end_of_text(tokens)
-        # The tower is causal: what stands behind the longest end of text cannot be seen from it.
-        h = self.text_tokens(tokens[:, : int(end.max()) + 1], adaptation)
-        pooled = h[torch.arange(len(h), device=h.device), end]
-        features: Tensor = self.clip.text_projection(self.clip.text_model.final_layer_norm(pooled))
-        return features
+        h, mask = self._embedded_images(pixels, adaptation)
+        last = FirstToken(mask)
+        h = self._run_tower("vision", h, adaptation, AllTokens(h.shape[1], mask), last)
+        return self.project_images(h[:, 0])
 
     def image_tokens(
         self, pixels: Tensor, adaptation: Adaptation | None = None, blocks: int | None = None
     ) -> Tensor:
-        """The image tower up to its last block, or only its first `blocks`, `(B, N, D)`.
+        """All tokens after the last block of the image tower, or after its first `blocks`, `(B, N, D)`.
 
         uint8 pixels are normalised on the way.
         """
+        h, mask = self._embedded_images(pixels, adaptation)
+        tokens = AllTokens(h.shape[1], mask)
+        return self._run_tower("vision", h, adaptation, tokens, tokens, blocks)
+
+    def encode_texts(self, tokens: Tensor, adaptation: Adaptation | None = None) -> Tensor:
+        """Text features `(C, E)`, not normalised, read at the end-of-text token."""
+        if adaptation is None or adaptation.token_by_token:
+            return self.encode_copies(tokens, 1, adaptation)[0]
+        end = self.end_of_text(tokens)
+        # The tower is causal: what stands behind the longest end of text cannot be seen from it.
+        text = self.clip.text_model
+        h = adaptation.tokens(text.embeddings.token_embedding(tokens[:, : int(end.max()) + 1]))
+        h = h + text.embeddings.position_embedding.weight[: h.shape[1]]
+        prompts = AllTokens(h.shape[1], causal=True)
+        h = self._run_tower("text", h, adaptation, prompts, prompts)
+        return self.project_texts(h[torch.arange(len(h), device=h.device), end])
+
+    def encode_copies(self, tokens: Tensor, copies: int, adaptation: Adaptation | None) -> Tensor:
+        """Features `(copies, C, E)` of a class list, a copy for each sample of the adaptation."""
+        packed = PackedPrompts(tokens, self.end_of_text(tokens))
+        embeddings = self.clip.text_model.embeddings
+        h = embeddings.token_embedding(packed.ids)
+        h = h + embeddings.position_embedding.weight[packed.positions]
+        h = h.expand(copies, -1, -1)
+        return self.project_texts(self._run_tower("text", h, adaptation, packed, packed.last_block()))
+
+    def _embedded_images(self, pixels: Tensor, adaptation: Adaptation | None) -> tuple[Tensor, Tensor | None]:
+        """What goes into the first block of the image tower, and who may look at whom."""
         vision = self.clip.vision_model
         h: Tensor = vision.embeddings(self.normalized(pixels))
         mask = None
         if adaptation is not None:
             h = adaptation.tokens(h)
             mask = adaptation.mask(h)
-        h = vision.pre_layrnorm(h)
-        for index, block in enumerate(vision.encoder.layers[:blocks]):
-            h = self._run(block, index, h, adaptation, mask, False)
-        return h
-
-    def text_tokens(self, tokens: Tensor, adaptation: Adaptation | None = None) -> Tensor:
-        """The text tower up to its last block, `(C, N, D)`."""
-        text = self.clip.text_model
-        h: Tensor = text.embeddings.token_embedding(tokens)
-        if adaptation is not None:
-            h = adaptation.tokens(h)
-        h = h + text.embeddings.position_embedding.weight[: h.shape[1]]
-        for index, block in enumerate(text.encoder.layers):
-            h = self._run(block, index, h, adaptation, None, True)
-        return h
+        return vision.pre_layrnorm(h), mask
 
     def project_images(self, h: Tensor) -> Tensor:
         """Last layer norm and projection of image tokens into the shared space."""
         features: Tensor = self.clip.visual_projection(self.clip.vision_model.post_layernorm(h))
         return features
 
-    def _run(
+    def project_texts(self, h: Tensor) -> Tensor:
+        """Last layer norm and projection of end-of-text tokens into the shared space."""
+        features: Tensor = self.clip.text_projection(self.clip.text_model.final_layer_norm(h))
+        return features
+
+    def _run_tower(
         self,
-        block: nn.Module,
-        index: int,
+        tower: Literal["vision", "text"],
         h: Tensor,
         adaptation: Adaptation | None,
-        mask: Tensor | None,
-        causal: bool,
+        tokens: Sequences,
+        last: Sequences,
+        blocks: int | None = None,
     ) -> Tensor:
-        """One block, recomputed in the backward pass if gradient checkpointing is on."""
-        if self.gradient_checkpointing and torch.is_grad_enabled():
-            out: Tensor = checkpoint(
-                run_block, block, index, h, adaptation, mask, causal, use_reentrant=False
-            )
-            return out
-        return run_block(block, index, h, adaptation, mask, causal)
+        """The blocks of a tower, or its first ones, the very last over `last`."""
+        layers = list(getattr(self.clip, f"{tower}_model").encoder.layers)
+        checkpointing = self.gradient_checkpointing and torch.is_grad_enabled()
+        run = self._compiled or run_blocks
+        return run(layers[:blocks], h, adaptation, tokens, last, checkpointing)
+
+    def compile(self, **options: Any) -> None:
+        """Let `torch.compile` translate both towers at their first use; options are its own."""
+        self._compiled = torch.compile(run_blocks, **options)
 
     # ----------------------------------------------------------------------------- images and prompts in
 
@@ -205,22 +225,36 @@ class Backbone(nn.Module):
         return twin
 
 
-def run_block(
-    block: Any, index: int, h: Tensor, adaptation: Adaptation | None, mask: Tensor | None, causal: bool
+def run_blocks(
+    layers: Sequence[Any],
+    h: Tensor,
+    adaptation: Adaptation | None,
+    tokens: Sequences,
+    last: Sequences,
+    checkpointing: bool,
 ) -> Tensor:
+    """One block after another, recomputed in the backward pass if checkpointing is on."""
+    for index, block in enumerate(layers):
+        seen = last if index == len(layers) - 1 else tokens
+        if checkpointing:
+            h = checkpoint(run_block, block, index, h, adaptation, seen, use_reentrant=False)
+        else:
+            h = run_block(block, index, h, adaptation, seen)
+    return h
+
+
+def run_block(block: Any, index: int, h: Tensor, adaptation: Adaptation | None, tokens: Sequences) -> Tensor:
     """One transformer block, with every place where an adaptation acts in plain sight."""
     x = block.layer_norm1(h)
-    q, v = _attention(block.self_attn, index, x, adaptation, mask, causal)
-    if adaptation is None:
-        h = h + block.self_attn.out_proj(v)
-        return h + block.mlp(block.layer_norm2(h))  # type: ignore[no-any-return]
-    residual = adaptation.value(index, x, q)
-    if residual is not None:
-        v = v + residual
-    u = h + _linear(block.self_attn.out_proj, index, "out", v, adaptation)
-    hidden = block.mlp.activation_fn(_linear(block.mlp.fc1, index, "fc1", block.layer_norm2(u), adaptation))
+    kept = tokens.keep(x)
+    q, v = _attention(block.self_attn, index, x, kept, adaptation, tokens)
+    if adaptation is not None:
+        residual = adaptation.value(index, kept, q, tokens.positions)
+        v = v if residual is None else v + residual
+    u = tokens.keep(h) + _linear(block.self_attn.out_proj, index, "out", v, adaptation)
+    hidden = _activate(block.mlp, _linear(block.mlp.fc1, index, "fc1", block.layer_norm2(u), adaptation))
     h = u + _linear(block.mlp.fc2, index, "fc2", hidden, adaptation)
-    beside = adaptation.mlp(index, u)
+    beside = None if adaptation is None else adaptation.mlp(index, u)
     return h if beside is None else h + beside
 
 
@@ -228,20 +262,27 @@ def _attention(
     attention: Any,
     index: int,
     x: Tensor,
+    kept: Tensor,
     adaptation: Adaptation | None,
-    mask: Tensor | None,
-    causal: bool,
+    tokens: Sequences,
 ) -> tuple[Tensor, Tensor]:
-    """Query by head and attention value `(B, N, D)` before the output projection."""
-    q = _linear(attention.q_proj, index, "query", x, adaptation)
+    """Query by head and attention value `(B, N, D)` before the output projection, for the kept tokens."""
+    q = _linear(attention.q_proj, index, "query", kept, adaptation)
     k = _linear(attention.k_proj, index, "key", x, adaptation)
     v = _linear(attention.v_proj, index, "value", x, adaptation)
     extra = None if adaptation is None else adaptation.keys_values(index, x)
     if extra is not None:
         k, v = (torch.cat([e.expand(len(x), -1, -1), t], dim=1) for e, t in zip(extra, (k, v), strict=True))
     q, k, v = (t.view(*t.shape[:2], attention.num_heads, -1).transpose(1, 2) for t in (q, k, v))
-    value = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
-    return q, value.transpose(1, 2).flatten(2)
+    return q, tokens.attend(q, k, v).transpose(1, 2).flatten(2)
+
+
+def _activate(mlp: Any, hidden: Tensor) -> Tensor:
+    """The activation of the MLP; CLIP's quick GELU x·σ(1.702x) as a SiLU, which keeps half for backward."""
+    if isinstance(mlp.activation_fn, QuickGELUActivation):
+        return F.silu(hidden * QUICK) * (1 / QUICK)
+    activated: Tensor = mlp.activation_fn(hidden)
+    return activated
 
 
 def _linear(

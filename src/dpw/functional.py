@@ -99,11 +99,11 @@ def weighted_residual(
     delta = residual_weight(total)
     if sample_weight is not None:
         # Equal to weighting the sum, on tensors that are D/L times smaller.
-        g = g * sample_weight.view(-1, 1, 1, 1)
-        delta = delta * sample_weight.view(-1, 1, 1)
+        each = sample_weight.view(-1, 1, 1).expand(len(g), 1, 1)
+        g, delta = g * each.unsqueeze(-1), delta * each
     by_head = _by_head(adapted, scores.shape[1])
     prefixed = prefix_output(g, values).view_as(by_head)
-    return torch.addcmul(prefixed, delta.transpose(1, 2).unsqueeze(-1), by_head).flatten(2)
+    return prefixed.addcmul_(delta.transpose(1, 2).unsqueeze(-1), by_head).flatten(2)
 
 
 def dpw_residual(

@@ -64,7 +64,7 @@ class CalibratedMethod(Method):
 
     @abstractmethod
     def text_adaptation(self, index: int, weight: Tensor | None, filtered: Tensor | None) -> Adaptation:
-        """What task `index` adds to the text tower; one weight for each prompt."""
+        """What task `index` adds to the text tower; one weight for each copy of the class list."""
 
     # ------------------------------------------------------------------------------------ learning a task
 
@@ -178,13 +178,13 @@ class CalibratedMethod(Method):
         tokens = self.tokens(group)
         device, dtype = self.backbone.device, self.backbone.logit_scale.dtype
         encoded = []
-        for start in range(0, len(weight), max(TEXT_ROWS // len(tokens), 1)):
-            chunk = slice(start, start + max(TEXT_ROWS // len(tokens), 1))
-            each = weight[chunk].to(device, dtype).repeat_interleave(len(tokens))
-            gates = filtered[chunk].to(device).repeat_interleave(len(tokens))
-            rows = tokens.repeat(len(weight[chunk]), 1)
-            features = self.backbone.encode_texts(rows, self.text_adaptation(index, each, gates))
-            by_weight = features.view(-1, len(tokens), features.shape[-1])
+        at_once = max(TEXT_ROWS // len(tokens), 1)
+        for start in range(0, len(weight), at_once):
+            rows = slice(start, start + at_once)
+            adaptation = self.text_adaptation(
+                index, weight[rows].to(device, dtype), filtered[rows].to(device)
+            )
+            by_weight = self.backbone.encode_copies(tokens, len(weight[rows]), adaptation)
             encoded += [ensemble(one, len(group.templates)) for one in by_weight]
         return torch.stack(encoded)
 

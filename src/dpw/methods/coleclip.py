@@ -48,6 +48,8 @@ class TextLoRA(nn.Module):
 class LoRAAdaptation(Adaptation):
     """The low-rank change acting for one call."""
 
+    token_by_token = True
+
     def __init__(self, lora: TextLoRA) -> None:
         """Take the module that is being learned."""
         self.lora = lora

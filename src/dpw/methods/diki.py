@@ -12,6 +12,7 @@ from dpw.data.task import Task
 from dpw.methods.base import register
 from dpw.methods.calibrated import CalibratedConfig, CalibratedMethod
 from dpw.methods.config import TrainingConfig
+from dpw.sequences import Positions
 
 
 class DIKIConfig(CalibratedConfig):
@@ -34,12 +35,14 @@ class DIKITower(nn.Module):
 class DIKIAdaptation(Adaptation):
     """One task acting in one tower for one call."""
 
+    token_by_token = True
+
     def __init__(self, tower: DIKITower, weight: Tensor | None) -> None:
         """`weight` is per sample; without it (training) the prefixes count fully."""
         self.blocks = list(zip(tower.keys.unbind(0), tower.values.unbind(0), strict=True))
         self.weight = weight
 
-    def value(self, block: int, x: Tensor, q: Tensor) -> Tensor | None:  # noqa: ARG002
+    def value(self, block: int, x: Tensor, q: Tensor, positions: Positions) -> Tensor | None:  # noqa: ARG002
         """The prefixes' own attention, for the first blocks only."""
         if block >= len(self.blocks):
             return None

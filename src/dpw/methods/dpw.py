@@ -21,6 +21,7 @@ from dpw.methods import initialisation as initial
 from dpw.methods.base import TaskImages, register
 from dpw.methods.calibrated import CalibratedConfig, CalibratedMethod
 from dpw.methods.statistics import RunningScores
+from dpw.sequences import Positions
 
 
 class DPWConfig(CalibratedConfig):
@@ -91,6 +92,8 @@ class DPWTower(nn.Module):
 class DPWAdaptation(Adaptation):
     """One task acting in one tower for one call."""
 
+    token_by_token = True
+
     def __init__(
         self,
         tower: DPWTower,
@@ -108,10 +111,10 @@ class DPWAdaptation(Adaptation):
         parameters = (tower.weight, tower.bias, tower.values, down, tower.up, tower.up_bias)
         self.blocks = list(zip(*(stacked.unbind(0) for stacked in parameters), strict=True))
 
-    def value(self, block: int, x: Tensor, q: Tensor) -> Tensor:  # noqa: ARG002
+    def value(self, block: int, x: Tensor, q: Tensor, positions: Positions) -> Tensor:  # noqa: ARG002
         """O_R, what the tokens take from prefixes and adapter (Eq. final_formula)."""
         weight, bias, values, down, up, up_bias = self.blocks[block]
-        scores = paper.repa_scores(x, weight, bias)
+        scores = paper.repa_scores(x, weight, bias[:, positions])
         if self.scores is not None:
             self.scores.add(block, scores[:, :, 0])
         adapted = paper.adapter_output(x, down, up, up_bias, self.config.adapter_scale, self.dropout)
@@ -231,7 +234,7 @@ class DPW(CalibratedMethod):
             adaptation = self.image_adaptation(len(self.bank) - 1, None, None, running)
             with torch.no_grad():
                 for pixels, _ in images.batches():
-                    self.backbone.image_tokens(pixels, adaptation)
+                    self.backbone.encode_images(pixels, adaptation)
             self._store_statistics(running)
         self._running = None
         super().end_task(images)
