@@ -11,3 +11,7 @@ class InputError(DpwError, ValueError):
 
 class StoreError(InputError):
     """A file of a model or run folder is damaged, missing, foreign or unsafe."""
+
+
+class Interrupted(DpwError):  # noqa: N818
+    """Someone asked to stop; everything up to the last finished step is saved."""

@@ -1,6 +1,6 @@
 """Fill one row of the accuracy matrix: every test set, after one more task was learned."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from dpw.data.pixels import PixelCache
 from dpw.data.split import Split
 from dpw.data.task import Task
-from dpw.errors import InputError
+from dpw.errors import InputError, Interrupted
 from dpw.feeding import SplitImages
 from dpw.images import Images
 from dpw.methods.base import LearnedTask, Method
@@ -43,6 +43,7 @@ class Evaluator:
     setting: Setting = "task-incremental"
     merge_equal_names: bool = False
     batch_size: int = 256
+    should_stop: Callable[[], bool] = lambda: False
 
     def row(self, method: Method, tasks: Sequence[Task]) -> list[TestResult]:
         """Accuracy on every test set; learned ones by the setting's class list, others by their own."""
@@ -59,6 +60,8 @@ class Evaluator:
         names = [name for _, name in question.classes]
         correct, routed = 0, torch.zeros(len(method.tasks), dtype=torch.long)
         for rows, images in self.batches(split):
+            if self.should_stop():
+                raise Interrupted(f"stopped while measuring {task.name}")
             predicted = predict(method, images, question)
             correct += self._count(predicted, [split.labels[row] for row in rows], task, question, names)
             routed += route_counts(method, images)

@@ -131,6 +131,7 @@ class _Run:
             self.benchmark.setting,
             self.benchmark.merge_equal_names,
             config.evaluation_batch,
+            options.should_stop,
         )
 
     def go(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dpw.data.pixels import PixelCache
 from dpw.data.task import Task
-from dpw.errors import DpwError
+from dpw.errors import Interrupted
 from dpw.feeding import EpochPixels, SplitImages, epoch_batches, epoch_loader
 from dpw.logs import MetricsLog
 from dpw.methods.base import Method
@@ -23,10 +23,6 @@ from dpw.optimisation import (
     parameter_groups,
 )
 from dpw.progress import Position, ProgressFolder
-
-
-class Interrupted(DpwError):  # noqa: N818
-    """Someone asked to stop; everything up to the last finished step is saved."""
 
 
 class Watcher(Protocol):

@@ -9,10 +9,9 @@ import torch
 from PIL import Image
 
 from dpw import ContinualCLIP, Task
-from dpw.errors import InputError, StoreError
+from dpw.errors import InputError, Interrupted, StoreError
 from dpw.model_folder import export_task, import_task, remove_task
 from dpw.store import tensors_digest
-from dpw.training import Interrupted
 
 SETTINGS = {"prefix_length": 2, "adapter_rank": 4, "training.epochs": 2, "training.batch_size": 4}
 

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from dpw import store
-from dpw.errors import InputError, StoreError
+from dpw.errors import InputError, Interrupted, StoreError
 from dpw.runs import RunOptions, resume, start
-from dpw.training import Interrupted
-from tests.engine.toy import config, outcome, run
+from tests.engine.toy import StopAfter, config, outcome, run
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
 
@@ -101,10 +100,15 @@ def test_two_hundred_kills_change_no_byte(toy, tmp_path, straight, seed):
 
 @pytest.mark.parametrize("step", [1, 5, 9, 14])
 def test_a_polite_stop_saves_and_goes_on(toy, tmp_path, straight, step):
-    asked = iter(range(1000))
-    options = RunOptions(checkpoint_seconds=1e9, should_stop=lambda: next(asked) == step)
     with pytest.raises(Interrupted, match=r"stopped at step \d+ of"):
-        run(toy, tmp_path / "run", options)
+        run(toy, tmp_path / "run", StopAfter(step).options())
+    resume(tmp_path / "run", RunOptions())
+    assert outcome(tmp_path / "run") == straight[0]
+
+
+def test_a_stop_while_measuring_goes_on_with_the_measurement(toy, tmp_path, straight):
+    with pytest.raises(Interrupted, match="while measuring"):
+        run(toy, tmp_path / "run", StopAfter(0).options())
     resume(tmp_path / "run", RunOptions())
     assert outcome(tmp_path / "run") == straight[0]
 
@@ -118,9 +122,8 @@ def test_a_finished_run_only_gives_its_results(toy, tmp_path, straight):
 
 def stopped_run(toy, folder):
     """A run that was stopped in the middle of its second task."""
-    asked = iter(range(1000))
     with pytest.raises(Interrupted):
-        run(toy, folder, RunOptions(checkpoint_seconds=0, should_stop=lambda: next(asked) == 15))
+        run(toy, folder, StopAfter(15).options())
     assert (folder / "progress" / "progress.json").exists()
     return folder
 

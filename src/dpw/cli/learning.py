@@ -29,7 +29,7 @@ def learn(
     """Teach a model the images of a folder; the same command again continues what was interrupted."""
     from dpw.cli.watching import TerminalWatcher, exit_code, stopping
     from dpw.data.task import Task
-    from dpw.training import Interrupted
+    from dpw.errors import Interrupted
 
     task = Task.from_folder(folder, name=name, templates=(template,), seed=seed)
     learner = _open(into, model, method, preset, parse_settings(settings))

@@ -86,8 +86,8 @@ def _start(values: dict[str, Any], folder: Path, checkpoint_seconds: float) -> d
 def _watched(folder: Path, checkpoint_seconds: float, work: Any) -> dict[str, Any]:
     """Carry a run out under the eyes of the terminal; a stop is answered with the way to go on."""
     from dpw.cli.watching import TerminalWatcher, exit_code, stopping
+    from dpw.errors import Interrupted
     from dpw.runs import RunOptions
-    from dpw.training import Interrupted
 
     watcher = TerminalWatcher()
     with stopping() as request:
