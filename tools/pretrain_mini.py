@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from mini_world.captions import caption
+from mini_world.optimiser import OrthogonalMomentum, cosine_filters, place_codes
 from mini_world.pool import Pool, pool
 from mini_world.scenes import draw_scene
 from mini_world.tokens import save_tokenizer
@@ -26,6 +27,7 @@ from dpw.preprocessing import CLIP_MEAN, CLIP_STD, Preprocessing
 
 CONTEXT = 32
 WIDTH = 128
+PATCH = 8
 LARGEST_LOGIT_SCALE = math.log(100)
 
 
@@ -33,8 +35,8 @@ def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=5000)
-    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=2500)
+    parser.add_argument("--batch", type=int, default=96)
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument(
         "--threads", type=int, default=2, help="of torch; another number changes the last digits"
@@ -67,8 +69,13 @@ def new_model(tokenizer: CLIPTokenizer) -> CLIPModel:
         "eos_token_id": end,
         "pad_token_id": end,
     }
-    vision = {**shared, "num_hidden_layers": 4, "image_size": SIDE, "patch_size": 8}
-    return CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=WIDTH))
+    vision = {**shared, "num_hidden_layers": 4, "image_size": SIDE, "patch_size": PATCH}
+    model = CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=WIDTH))
+    with torch.no_grad():
+        embeddings = model.vision_model.embeddings
+        embeddings.position_embedding.weight[1:] = 0.3 * place_codes(SIDE // PATCH, WIDTH)
+        embeddings.patch_embedding.weight.copy_(0.3 * cosine_filters(PATCH, WIDTH))
+    return model
 
 
 def to_tensor(images: npt.NDArray[np.uint8]) -> Tensor:
@@ -98,19 +105,23 @@ def contrastive_loss(logits: Tensor, true: Tensor) -> Tensor:
     return (rows + columns) / 2
 
 
-def optimizer_of(model: CLIPModel, rate: float) -> torch.optim.AdamW:
-    """Decay matrices only."""
-    matrices = [p for p in model.parameters() if p.ndim >= 2]
-    others = [p for p in model.parameters() if p.ndim < 2]
-    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98))
+def optimizers_of(model: CLIPModel, rate: float) -> list[torch.optim.Optimizer]:
+    """Orthogonal momentum for the matrices of the blocks, AdamW for all else."""
+    matrices = {name: p for name, p in model.named_parameters() if p.ndim == 2 and ".layers." in name}
+    others = [p for name, p in model.named_parameters() if name not in matrices]
+    groups = [
+        {"params": [p for p in others if p.ndim >= 2], "weight_decay": 0.05},
+        {"params": [p for p in others if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return [
+        OrthogonalMomentum(matrices.values(), lr=20 * rate),
+        torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98)),
+    ]
 
 
-def rate_factor(step: int, steps: int, warmup: int = 300) -> float:
-    """Rise linearly, then fall along a cosine to one hundredth."""
-    if step < warmup:
-        return (step + 1) / warmup
-    return 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup)))
+def rate_factor(step: int, steps: int, warmup: int = 100, fall: int = 700) -> float:
+    """Rise linearly, stay, and fall linearly to one hundredth over the last steps."""
+    return max(0.01, min((step + 1) / warmup, (steps - step) / fall, 1.0))
 
 
 class Batch(NamedTuple):
@@ -138,13 +149,13 @@ def batch_of(pictures: Pool, indices: npt.NDArray[np.int64], rng: np.random.Gene
 
 
 def batch_loss(model: CLIPModel, tokenizer: CLIPTokenizer, batch: Batch) -> Tensor:
-    """Match pictures with captions, and name them among all concepts (half the weight)."""
+    """Match pictures with captions, and name them among all concepts."""
     images = image_features(model, batch.pixels)
     scale = model.logit_scale.exp()
     captions = text_features(model, tokenizer, batch.captions)
     names = text_features(model, tokenizer, batch.names)
     naming = F.cross_entropy(scale * images @ names.T, batch.concepts)
-    return contrastive_loss(scale * images @ captions.T, batch.true) + 0.5 * naming
+    return contrastive_loss(scale * images @ captions.T, batch.true) + naming
 
 
 def train(model: CLIPModel, tokenizer: CLIPTokenizer, options: argparse.Namespace, log: TextIO) -> None:
@@ -154,20 +165,22 @@ def train(model: CLIPModel, tokenizer: CLIPTokenizer, options: argparse.Namespac
         name: pool(options.pool, name, 2000, options.seed, options.threads) for name in ("seen", "unseen")
     }
     rng = np.random.default_rng([options.seed, 99])
-    optimizer = optimizer_of(model, options.rate)
+    optimizers = optimizers_of(model, options.rate)
+    rates = [(group, group["lr"]) for optimizer in optimizers for group in optimizer.param_groups]
     order, started, mean = np.empty(0, dtype=np.int64), time.monotonic(), 0.0
     for step in range(options.steps):
         if len(order) < options.batch:
             order = rng.permutation(len(pictures.images))
         indices, order = order[: options.batch], order[options.batch :]
         batch = batch_of(pictures, np.sort(indices), rng)
-        for group in optimizer.param_groups:
-            group["lr"] = options.rate * rate_factor(step, options.steps)
+        for group, rate in rates:
+            group["lr"] = rate * rate_factor(step, options.steps)
         loss = batch_loss(model, tokenizer, batch)
-        optimizer.zero_grad()
+        model.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        for optimizer in optimizers:
+            optimizer.step()
         with torch.no_grad():
             model.logit_scale.clamp_(max=LARGEST_LOGIT_SCALE)
         mean += loss.item() / 50
