@@ -1,0 +1,175 @@
+"""DPW as one would first write it down from the authors' procedure: the way all ratios are measured against.
+
+77 tokens for every prompt, a second CLIP whose image tower runs in every step, one einsum after another in
+the module, `MultivariateNormal` built anew for every task and batch, texts encoded for every batch and, in
+the class-incremental setting, for every image and task. Numbers are those of `dpw` with preset `official`;
+parameters are read from a `dpw` method, so that both ways can be compared. Attention is PyTorch's fused one
+in both ways (`explicit=True` writes it out, as older code does), and frozen weights need no gradient here.
+"""
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+CONTEXT = 77
+GATE = 0.825
+
+
+class Straightforward:
+    """Training steps and predictions without any saving."""
+
+    def __init__(self, method: Any, explicit: bool = False) -> None:
+        """Share the parameters of a `dpw` method; the frozen CLIP is a copy."""
+        self.method = method
+        self.backbone = method.backbone
+        self.frozen = copy.deepcopy(self.backbone.clip)
+        self.explicit = explicit
+        self.covariances = [factor @ factor.T for factor in method.router.choleskys]
+
+    # ---------------------------------------------------------------------------------------- two towers
+
+    def images(self, clip: Any, pixels: Tensor, task: int | None, weight: Tensor | None) -> Tensor:
+        """Normalised image features, by one task or frozen."""
+        vision = clip.vision_model
+        h = vision.pre_layrnorm(vision.embeddings(self.backbone.normalized(pixels)))
+        for index, block in enumerate(vision.encoder.layers):
+            h = self.block(block, index, h, "image", task, weight, causal=False)
+        return F.normalize(clip.visual_projection(vision.post_layernorm(h[:, 0])), dim=-1)
+
+    def texts(self, tokens: Tensor, task: int, weight: Tensor | None) -> Tensor:
+        """Normalised text features of all prompts."""
+        clip = self.backbone.clip
+        text = clip.text_model
+        h = text.embeddings.token_embedding(tokens) + text.embeddings.position_embedding.weight
+        for index, block in enumerate(text.encoder.layers):
+            h = self.block(block, index, h, "text", task, weight, causal=True)
+        ends = self.backbone.end_of_text(tokens)
+        pooled = text.final_layer_norm(h)[torch.arange(len(h)), ends]
+        return F.normalize(clip.text_projection(pooled), dim=-1)
+
+    def block(
+        self,
+        block: Any,
+        index: int,
+        h: Tensor,
+        tower: str,
+        task: int | None,
+        weight: Tensor | None,
+        causal: bool,
+    ) -> Tensor:
+        """One block."""
+        x = block.layer_norm1(h)
+        value = self.attention(block.self_attn, x, causal)
+        if task is not None:
+            value = value + self.module(index, x, tower, task, weight)
+        h = h + block.self_attn.out_proj(value)
+        return h + block.mlp(block.layer_norm2(h))  # type: ignore[no-any-return]
+
+    def attention(self, attention: Any, x: Tensor, causal: bool) -> Tensor:
+        """Frozen attention."""
+        rows, tokens, width = x.shape
+        heads = attention.num_heads
+        q, k, v = (
+            layer(x).view(rows, tokens, heads, -1).transpose(1, 2)
+            for layer in (attention.q_proj, attention.k_proj, attention.v_proj)
+        )
+        if not self.explicit:
+            value = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        else:
+            scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+            if causal:
+                scores = scores + torch.full((tokens, tokens), float("-inf")).triu(1)
+            value = scores.softmax(dim=-1) @ v
+        return value.transpose(1, 2).reshape(rows, tokens, width)
+
+    def module(self, index: int, x: Tensor, tower: str, task: int, weight: Tensor | None) -> Tensor:
+        """O_R, step by step."""
+        part, config = self.method.bank[task][tower], self.method.config
+        down = self.method.down_image if tower == "image" else self.method.down_text
+        heads, tokens = part.heads, x.shape[1]
+        slices = x.view(*x.shape[:2], heads, -1)
+        if config.own_slice:
+            scores = torch.einsum("bnhd,hdl->bhnl", slices, part.weight[index])
+        else:
+            scores = torch.einsum("bnd,hdl->bhnl", x, part.weight[index])
+        scores = scores + part.bias[index][:, :tokens]
+        gates = torch.sigmoid(scores)
+        total = gates.sum(dim=-1, keepdim=True)
+        g = gates / total.clamp(min=1)
+        if weight is not None and weight.mean() < GATE:
+            g = g * (g > self.cutoff(part, index, scores, tower, weight))
+        values = part.values[index].view(-1, heads, x.shape[-1] // heads)
+        prefix = torch.einsum("bhnl,lhd->bnhd", g, values)
+        hidden = x @ down[index]
+        if part.training:
+            hidden = F.dropout(hidden, config.adapter_dropout)
+        adapted = (hidden @ part.up[index] + part.up_bias[index]) * config.adapter_scale
+        delta = (total - 1).clamp(min=0).transpose(1, 2)
+        out = prefix + delta * adapted.view_as(prefix)
+        if weight is not None:
+            out = out * weight.view(-1, 1, 1, 1)
+        return out.reshape(x.shape)
+
+    def cutoff(self, part: Any, index: int, scores: Tensor, tower: str, weight: Tensor) -> Tensor:
+        """Below which weight a prefix is left out."""
+        if tower == "text":
+            return (1 - weight).view(-1, 1, 1, 1)
+        normal = torch.distributions.Normal(part.cls_mean[index], part.cls_var[index].clamp(min=1e-6).sqrt())
+        return (1 - torch.sigmoid(normal.log_prob(scores[:, :, 0]))).unsqueeze(2)
+
+    # ------------------------------------------------------------------------------------------ training
+
+    def padded(self, tokens: Tensor) -> Tensor:
+        """All prompts with 77 tokens."""
+        return F.pad(tokens, (0, CONTEXT - tokens.shape[1]), value=int(tokens[0, -1]))
+
+    def task_logits(self, pixels: Tensor) -> Tensor:
+        """Logits of the newest task; the frozen tower runs and nobody reads it."""
+        task = len(self.method.tasks) - 1
+        with torch.no_grad():
+            self.images(self.frozen, pixels, None, None)
+        images = self.images(self.backbone.clip, pixels, task, None)
+        texts = self.texts(self.padded(self.method.training_tokens()), task, None)
+        return self.backbone.logit_scale * images @ texts.T
+
+    def loss(self, pixels: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy over the newest task's classes."""
+        return F.cross_entropy(self.task_logits(pixels), labels)
+
+    # ---------------------------------------------------------------------------------------- predicting
+
+    def confidences(self, pixels: Tensor) -> Tensor:
+        """Calibrated likelihoods `(B, T)` under every learned task."""
+        features = self.images(self.frozen, pixels, None, None).double()
+        router = self.method.router
+        pairs = zip(router.means, self.covariances, strict=True)
+        normals = [torch.distributions.MultivariateNormal(mean, covariance) for mean, covariance in pairs]
+        likelihood = torch.stack([normal.log_prob(features) for normal in normals], dim=1)
+        return torch.sigmoid(likelihood / router.width - 1)
+
+    def task_incremental(self, pixels: Tensor, tokens: Tensor) -> Tensor:
+        """A majority of the batch decides the task; texts are encoded for this batch."""
+        best, task = self.confidences(pixels).max(dim=1)
+        voted = int(torch.bincount(task).argmax())
+        weight = best.float()
+        images = self.images(self.backbone.clip, pixels, voted, weight)
+        texts = self.texts(self.padded(tokens), voted, weight.mean().view(1))
+        return self.backbone.logit_scale * images @ texts.T
+
+    def class_incremental(self, pixels: Tensor, tokens: list[Tensor]) -> Tensor:
+        """Image by image: texts are encoded for every learned task with its own confidence."""
+        return torch.cat([self.one_image(one[None], tokens) for one in pixels])
+
+    def one_image(self, pixels: Tensor, tokens: list[Tensor]) -> Tensor:
+        """Logits of one image over the classes of all tasks."""
+        confidence = self.confidences(pixels).float()
+        best, task = confidence.max(dim=1)
+        image = self.images(self.backbone.clip, pixels, int(task), best)
+        parts = []
+        for index, prompts in enumerate(tokens):
+            texts = self.texts(self.padded(prompts), index, confidence[:, index])
+            parts.append(self.backbone.logit_scale * image @ texts.T * confidence[:, index])
+        return torch.cat(parts, dim=1)
