@@ -211,6 +211,10 @@ class CalibratedMethod(Method):
         """Drop one task; the others are not touched."""
         self.router.remove(index)
         del self.bank[index], self.tasks[index]
+        self.clear_memory()
+
+    def clear_memory(self) -> None:
+        """Drop all remembered features, because tasks have moved or changed."""
         self.texts.clear()
         if self.feature_memory is not None:
             self.feature_memory = FeatureMemory()

@@ -20,6 +20,7 @@ from dpw.data.task import Task
 from dpw.methods import initialisation as initial
 from dpw.methods.base import TaskImages, register
 from dpw.methods.calibrated import CalibratedConfig, CalibratedMethod
+from dpw.methods.dpw_ablations import presets as ablations
 from dpw.methods.statistics import RunningScores
 from dpw.sequences import Positions
 
@@ -31,7 +32,7 @@ class DPWConfig(CalibratedConfig):
     adapter_rank: int = Field(64, ge=1)
     adapter_scale: float = 0.05
     adapter_dropout: float = Field(0.1, ge=0, lt=1)
-    adapter_down: Literal["svd", "random"] = "svd"
+    adapter_down: Literal["svd", "random", "trained", "own"] = "svd"
     own_slice: bool = False
     heads: Literal["adaptive", "fixed", "quarter"] = "adaptive"
     head_multiple: float = Field(1.0, gt=0)
@@ -42,6 +43,17 @@ class DPWConfig(CalibratedConfig):
     text_bias: float = -2.0
     strict_filter: bool = False
     cls_statistics: Literal["clean", "training"] = "clean"
+    # Of the analysis tables; anything but the first is in dpw_variants.py.
+    scores: Literal["input", "query", "attention", "trained-attention"] = "input"
+    activation: Literal["conditional", "norm", "sigmoid", "softmax"] = "conditional"
+    fixed_cutoff: float | None = Field(None, ge=0, le=1)
+    adapter_weight: Literal["residual", "none", "uniform", "sum", "filtered-sum", "router"] = "residual"
+
+    @property
+    def varied(self) -> bool:
+        """Whether a part of the paper's module is replaced by an alternative."""
+        parts = (self.scores, self.activation, self.fixed_cutoff, self.adapter_weight)
+        return parts != ("input", "conditional", None, "residual") or self.adapter_down == "own"
 
 
 class DPWReducedConfig(DPWConfig):
@@ -80,8 +92,12 @@ class DPWTower(nn.Module):
         self.has_cls = has_cls
         if has_cls:
             blocks, heads, _, prefixes = weight.shape
-            self.register_buffer("cls_mean", torch.zeros(blocks, heads, prefixes))
-            self.register_buffer("cls_var", torch.ones(blocks, heads, prefixes))
+            self.keep_cls_scores(blocks, heads, prefixes)
+
+    def keep_cls_scores(self, blocks: int, heads: int, prefixes: int) -> None:
+        """Room for mean and variance of the [CLS] scores."""
+        self.register_buffer("cls_mean", torch.zeros(blocks, heads, prefixes))
+        self.register_buffer("cls_var", torch.ones(blocks, heads, prefixes))
 
     @property
     def heads(self) -> int:
@@ -107,7 +123,10 @@ class DPWAdaptation(Adaptation):
         self.tower, self.config, self.sample_weight, self.filtered = tower, config, weight, filtered
         self.scores = scores
         self.dropout = config.adapter_dropout if tower.training and weight is None else 0.0
-        # Unbinding once gives the backward pass one stack instead of a zero-padded sum for every block.
+        self.unbind(tower, down)
+
+    def unbind(self, tower: DPWTower, down: Tensor) -> None:
+        """Take the stacks apart once: the backward pass then needs no zero-padded sum for every block."""
         parameters = (tower.weight, tower.bias, tower.values, down, tower.up, tower.up_bias)
         self.blocks = list(zip(*(stacked.unbind(0) for stacked in parameters), strict=True))
 
@@ -135,7 +154,7 @@ class DPWAdaptation(Adaptation):
         return cutoff * self.filtered.view(-1, 1, 1, 1)
 
 
-@register(official=OFFICIAL)
+@register(official=OFFICIAL, **ablations())
 class DPW(CalibratedMethod):
     """The paper's method."""
 
@@ -159,12 +178,28 @@ class DPW(CalibratedMethod):
     def begin_task(self, task: Task, images: TaskImages) -> None:
         """Fix D before the first task, then make the task's module."""
         if self.down_image is None:
-            config, device = self.config, self.backbone.device
-            downs = self.start.adapter_down(config.adapter_rank, config.adapter_down, config.seed)
-            self.down_image, self.down_text = (downs[tower].to(device) for tower in ("image", "text"))
+            config = self.config
+            source: Literal["svd", "random"] = "svd" if config.adapter_down == "svd" else "random"
+            self._set_down(self.start.adapter_down(config.adapter_rank, source, config.seed))
         super().begin_task(task, images)
+        if self.config.adapter_down == "trained":
+            self._unfreeze_down()
         if self.config.cls_statistics == "training":
             self._running = RunningScores()
+
+    def _set_down(self, downs: Mapping[str, Tensor]) -> None:
+        """Give both towers their D: frozen, or in one ablation a parameter that all tasks go on training."""
+        device, trained = self.backbone.device, self.config.adapter_down == "trained"
+        for tower in ("image", "text"):
+            down = downs[tower].to(device)
+            setattr(self, f"down_{tower}", nn.Parameter(down, requires_grad=False) if trained else down)
+
+    def _unfreeze_down(self) -> None:
+        """Let the new task train the D of all tasks, so that nothing remembered of them holds any more."""
+        for down in (self.down_image, self.down_text):
+            assert down is not None
+            down.requires_grad_()
+        self.clear_memory()
 
     def new_module(self, task: Task, features: Tensor, labels: Tensor) -> nn.ModuleDict:
         """Parameters for both towers, with as many heads as the task's difficulty asks for."""
@@ -207,7 +242,13 @@ class DPW(CalibratedMethod):
         bias = torch.full((shape.blocks, heads, shape.tokens, config.prefix_length), bias_value)
         values = self.start.prefix_values(tower, config.prefix_length)
         up, up_bias = self.start.adapter_up(tower, config.adapter_rank, config.seed)
-        return DPWTower(weight, bias, values, up, up_bias, has_cls=tower == "image")
+        module = DPWTower(weight, bias, values, up, up_bias, has_cls=tower == "image")
+        if config.varied:
+            from dpw.methods import dpw_variants  # builds on this file
+
+            name = f"{tower}-{len(self.bank)}"
+            return dpw_variants.new_tower(module, config, self.start.layers(tower), name)
+        return module
 
     def _heads(self, tower: str, factor: float) -> int:
         """h' for a tower, lowered to what its width can be cut into."""
@@ -253,14 +294,29 @@ class DPW(CalibratedMethod):
     ) -> DPWAdaptation:
         """Task `index` in the image tower; during training its [CLS] scores may be summed up."""
         scores = self._running if scores is None and weight is None else scores
-        tower = self._tower(index, "image")
-        assert self.down_image is not None
-        return DPWAdaptation(tower, self.down_image, self.config, weight, filtered, scores)
+        return self._adaptation("image", index, weight, filtered, scores)
 
     def text_adaptation(self, index: int, weight: Tensor | None, filtered: Tensor | None) -> DPWAdaptation:
         """Task `index` in the text tower."""
-        assert self.down_text is not None
-        return DPWAdaptation(self._tower(index, "text"), self.down_text, self.config, weight, filtered)
+        return self._adaptation("text", index, weight, filtered, None)
+
+    def _adaptation(
+        self,
+        name: str,
+        index: int,
+        weight: Tensor | None,
+        filtered: Tensor | None,
+        scores: RunningScores | None,
+    ) -> DPWAdaptation:
+        """The paper's module, or the alternative that the settings ask for."""
+        tower, down = self._tower(index, name), self.down_image if name == "image" else self.down_text
+        assert down is not None
+        if self.config.varied:
+            from dpw.methods.dpw_variants import VariantAdaptation  # builds on this file
+
+            layers = self.start.layers(name)
+            return VariantAdaptation(tower, down, self.config, weight, filtered, scores, layers)
+        return DPWAdaptation(tower, down, self.config, weight, filtered, scores)
 
     def _tower(self, index: int, tower: str) -> DPWTower:
         """The parameters of one task for one tower."""
@@ -277,20 +333,34 @@ class DPW(CalibratedMethod):
 
     def load_shared_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Take D back instead of computing it, so that it is the very same."""
-        device = self.backbone.device
         if tensors:
-            self.down_image, self.down_text = (tensors[n].to(device) for n in ("down_image", "down_text"))
+            self._set_down({tower: tensors[f"down_{tower}"] for tower in ("image", "text")})
+            self.clear_memory()
 
     def stored_module(self, tensors: Mapping[str, Tensor]) -> nn.ModuleDict:
         """Both towers from stored tensors; the shapes say how many heads."""
-        names = ("weight", "bias", "values", "up", "up_bias")
         towers = {}
         for tower in ("image", "text"):
-            weight, bias, values, up, up_bias = (tensors[f"{tower}.{name}"] for name in names)
-            towers[tower] = DPWTower(weight, bias, values, up, up_bias, has_cls=tower == "image")
+            own = {n.removeprefix(f"{tower}."): t for n, t in tensors.items() if n.startswith(f"{tower}.")}
+            towers[tower] = self._stored_tower(tower, own)
         module = nn.ModuleDict(towers)
         module.load_state_dict(dict(tensors))
         return module
+
+    def _stored_tower(self, tower: str, tensors: Mapping[str, Tensor]) -> DPWTower:
+        """One tower of the shapes of its stored tensors."""
+        if self.config.varied:
+            from dpw.methods import dpw_variants  # builds on this file
+
+            return dpw_variants.stored_tower(tensors, self.start.layers(tower), has_cls=tower == "image")
+        names = ("weight", "bias", "values", "up", "up_bias")
+        return DPWTower(*(tensors[name] for name in names), has_cls=tower == "image")
+
+    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
+        """Also drop a D that came with the abandoned task."""
+        super().abandon(learned, shared)
+        if not shared:
+            self.down_image = self.down_text = None
 
     def progress_state(self) -> dict[str, Tensor]:
         """The running sums of the authors' statistics."""
@@ -302,7 +372,7 @@ class DPW(CalibratedMethod):
             self._running.load(tensors)
 
 
-@register(official=OFFICIAL)
+@register(official=OFFICIAL, **ablations("prefix length"))
 class DPWReduced(DPW):
     """The paper's parameter-efficient variant (Ours†): each head scores only its own slice, low rank."""
 

@@ -20,6 +20,10 @@ class StartingPoints:
         self.shapes: dict[str, TowerShape] = {"image": backbone.image_shape, "text": backbone.text_shape}
         self._directions: dict[tuple[str, str], Tensor] = {}
 
+    def layers(self, tower: str) -> Any:
+        """The frozen blocks of a tower."""
+        return self._towers[tower]
+
     def repa_weight(
         self,
         tower: str,
