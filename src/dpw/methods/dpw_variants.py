@@ -16,6 +16,7 @@ from dpw import functional as paper
 from dpw.methods.dpw import DPWAdaptation, DPWConfig, DPWTower
 from dpw.methods.reference import seeded
 from dpw.methods.statistics import RunningScores
+from dpw.sequences import Positions
 
 Part = Mapping[str, Tensor]  # what one block learns, by name
 
@@ -200,9 +201,11 @@ class VariantAdaptation(DPWAdaptation):
         blocks = range(len(unbound["values"]))
         self.parts = [{name: rows[block] for name, rows in unbound.items()} for block in blocks]
 
-    def value(self, block: int, x: Tensor, q: Tensor) -> Tensor:
+    def value(self, block: int, x: Tensor, q: Tensor, positions: Positions) -> Tensor:
         """What the tokens take from prefixes and adapter."""
         part = self.parts[block]
+        if "bias" in part:
+            part = part | {"bias": part["bias"][:, positions]}
         scores = self.score(part, self.layers[block].self_attn, x, q)
         if self.scores is not None:
             self.scores.add(block, scores[:, :, 0])
