@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dpw import __version__
-from dpw.cli import benchmarks, data, learning, running
+from dpw.cli import benchmarks, comparing, data, learning, running
 from dpw.errors import DpwError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command()(learning.forget)
 app.command()(running.run)
 app.command()(running.resume)
 app.command()(running.methods)
+app.command()(comparing.compare)
 app.command("benchmarks")(benchmarks.benchmarks)
 app.add_typer(data.app, name="data")
 
