@@ -1,0 +1,156 @@
+"""From finished runs to a report: one page, and beside it a folder with every picture and table."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpw import __version__, store
+from dpw.errors import InputError
+from dpw.report import figures, tables
+from dpw.report.load import Group, Section, find_runs, sections
+from dpw.report.page import Chapter, Part, page
+from dpw.report.style import Picture, need_matplotlib, save_picture
+from dpw.report.tables import Table, as_csv
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def write_report(runs: Sequence[str | Path], output: str | Path) -> Path:
+    """Write `output` and the folder `<output without .html>_files`; gives the path of the page."""
+    need_matplotlib()
+    output = Path(output)
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{output} does not end in .html: give the page a name such as report.html")
+    found = sections(find_runs([Path(run) for run in runs]))
+    files = output.with_name(f"{output.stem}_files")
+    several = len(found) > 1
+    chapters = [
+        _Writer(files, section, f"{number}-" if several else "").chapter()
+        for number, section in enumerate(found, 1)
+    ]
+    count = sum(len(group.runs) for section in found for group in section.groups)
+    introduction = (
+        f"{count} finished run(s), written by dpw {__version__}. Every number is the one in the run's "
+        "results.json; pictures and tables also lie beside this page as files."
+    )
+    text = page(_title(found), introduction, chapters, files.name)
+    store.write_bytes(output, text.encode())
+    return output
+
+
+def _title(found: Sequence[Section]) -> str:
+    """What the page is about."""
+    names = dict.fromkeys(str(section.first["benchmark"]) for section in found)
+    return "Continual learning on " + ", ".join(names)
+
+
+class _Writer:
+    """Writes the files of one section and gives its chapter."""
+
+    def __init__(self, files: Path, section: Section, prefix: str) -> None:
+        """`prefix` keeps the names of several sections apart."""
+        self.files, self.section, self.prefix = files, section, prefix
+
+    def chapter(self) -> Chapter:
+        """All parts in reading order."""
+        groups = self.section.groups
+        parts = [
+            self.part("Summary", "summary", self.table(tables.summary(self.section))),
+            self.part("Accuracy matrix", "accuracy", *(one for g in groups for one in self.accuracy(g))),
+            self.part("Accuracy over time", "over-time", self.over_time()),
+            self.part(
+                "Forgetting and zero-shot loss",
+                "losses",
+                self.losses(),
+                self.table(tables.per_task(self.section)),
+            ),
+            *self.identification(),
+            self.part("Parameters against accuracy", "parameters", self.parameters()),
+            self.part("Time", "time", *self.times()),
+            self.part(
+                "Configuration and versions",
+                "configuration",
+                self.table(tables.provenance(self.section)),
+                self.table(tables.configuration(self.section)),
+            ),
+        ]
+        return Chapter(self.section.title, f"{self.prefix}top", tuple(parts))
+
+    def part(self, title: str, anchor: str, *content: Table | Picture) -> Part:
+        """A part whose anchor is its own in the whole page."""
+        return Part(title, f"{self.prefix}{anchor}", content)
+
+    def table(self, table: Table) -> Table:
+        """Write a table beside the page."""
+        named = replace(table, name=self.prefix + table.name)
+        store.write_bytes(self.files / f"{named.name}.csv", as_csv(named).encode())
+        return named
+
+    def picture(self, figure: "Figure", name: str, title: str, caption: str) -> Picture:
+        """Write a figure beside the page."""
+        return save_picture(figure, self.files, self.prefix + name, title, caption)
+
+    def accuracy(self, group: Group) -> list[Table | Picture]:
+        """The heat map and the table of one method."""
+        name = f"accuracy-{self.slug(group)}"
+        caption = (
+            f"{group.label}: each row is the state after one more task, each column a test set. Below the "
+            "line the test set's task was learned; above it the answer is zero-shot."
+        )
+        drawn = self.picture(
+            figures.accuracy_heat_map(group), name, f"accuracy matrix of {group.label}", caption
+        )
+        return [drawn, self.table(tables.accuracy(group, name))]
+
+    def over_time(self) -> Picture:
+        """Accuracy of every task as tasks go by."""
+        caption = (
+            "One plot for each test set. Step 0 is plain CLIP; the grey bar marks the step at which the "
+            "test set's own task was learned. A line that falls after it shows forgetting."
+        )
+        figure = figures.accuracy_over_time(self.section)
+        return self.picture(figure, "over-time", "accuracy of every task over time", caption)
+
+    def losses(self) -> Picture:
+        """Forgetting and zero-shot loss."""
+        caption = "Lower is better; a bar below zero means that learning other tasks helped."
+        return self.picture(
+            figures.losses(self.section), "losses", "forgetting and zero-shot loss by task", caption
+        )
+
+    def identification(self) -> list[Part]:
+        """Where images were sent, for the methods that ask."""
+        content: list[Table | Picture] = []
+        for group in self.section.groups:
+            figure, name = figures.confusion_heat_map(group), f"tasks-{self.slug(group)}"
+            if figure is None:
+                continue
+            caption = f"{group.label}, after the last task: the share of a row's images taken for each task."
+            content.append(self.picture(figure, name, f"tasks identified by {group.label}", caption))
+            table = tables.confusion(group, name)
+            content += [] if table is None else [self.table(table)]
+        return [self.part("Task identification", "identification", *content)] if content else []
+
+    def parameters(self) -> Picture:
+        """Parameters against accuracy."""
+        caption = "Up and to the left is better: more accuracy from fewer learned parameters."
+        figure = figures.parameters_against_accuracy(self.section)
+        return self.picture(figure, "parameters", "parameters against accuracy", caption)
+
+    def times(self) -> list[Table | Picture]:
+        """Seconds by method, and in the files by step."""
+        self.table(tables.timings(self.section))
+        caption = (
+            "Wall time of learning all tasks and of measuring all test sets after each, mean over seeds."
+        )
+        figure = figures.times(self.section)
+        drawn = self.picture(figure, "times", "seconds of learning and measuring", caption)
+        return [drawn, self.table(tables.total_timings(self.section))]
+
+    def slug(self, group: Group) -> str:
+        """A group's label as part of a file name, unique in the section."""
+        labels = [store.slug(one.label) for one in self.section.groups]
+        place = self.section.groups.index(group)
+        return labels[place] if labels.count(labels[place]) == 1 else f"{labels[place]}-{place + 1}"

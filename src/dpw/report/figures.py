@@ -1,0 +1,239 @@
+"""The pictures of a report; each takes a section and gives a figure, and none reads a file."""
+
+import math
+from typing import TYPE_CHECKING
+
+from dpw.report.load import Group, Number, Section
+from dpw.report.published import published_for
+from dpw.report.style import (
+    FAINT,
+    GREY,
+    Look,
+    heat_map,
+    hide_unused,
+    label_ticks,
+    looks,
+    new_figure,
+    style,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def group_looks(section: Section) -> dict[str, Look]:
+    """A look for each group: its method's own colour while the method occurs once."""
+    labels = [group.label for group in section.groups]
+    methods = [group.method for group in section.groups]
+    by_place = looks(
+        [m if methods.count(m) == 1 else label for m, label in zip(methods, labels, strict=True)]
+    )
+    return dict(zip(labels, by_place.values(), strict=True))
+
+
+def accuracy_heat_map(group: Group) -> "Figure":
+    """Rows: plain CLIP, then after each task; columns: test sets, learned below the staircase."""
+    tasks = group.tasks
+    rows = [group.zero_shot, *group.matrix]
+    with style():
+        figure, (axis,) = new_figure(1.8 + 0.52 * len(tasks), 1.5 + 0.28 * len(rows))
+        image = heat_map(axis, rows, 0, 100, decimals=1 if len(tasks) <= 12 else 0)
+        label_ticks(axis, tasks, ["plain CLIP", *(f"+ {task}" for task in tasks)])
+        axis.set_xlabel("test set")
+        axis.set_ylabel("after learning")
+        _outline_learned(axis, len(tasks))
+        figure.colorbar(image, ax=axis, label="accuracy, %", fraction=0.05, pad=0.02)
+    return figure
+
+
+def _outline_learned(axis: "Axes", tasks: int) -> None:
+    """A staircase between what was learned (left below) and what was not (right above)."""
+    x, y = [-0.5], [0.5]
+    for place in range(tasks):
+        x += [place + 0.5, place + 0.5]
+        y += [place + 0.5, place + 1.5]
+    axis.plot(x, y, color="white", linewidth=3.2)
+    axis.plot(x, y, color="#D55E00", linewidth=1.6)
+
+
+def accuracy_over_time(section: Section) -> "Figure":
+    """One small plot for each test set: its accuracy as the tasks go by."""
+    tasks, shades = section.tasks, group_looks(section)
+    columns = min(4, len(tasks))
+    rows = math.ceil(len(tasks) / columns)
+    with style():
+        figure, axes = new_figure(
+            max(1.9 * columns, 4.2), 1.7 * rows + 0.7, rows, columns, sharex=True, sharey=True
+        )
+        for place, (task, axis) in enumerate(zip(tasks, axes, strict=False)):
+            axis.set_title(task)
+            axis.axvline(place + 1, color=FAINT, linewidth=4, zorder=0)
+            for group in section.groups:
+                look = shades[group.label]
+                line = [group.zero_shot[place], *(row[place] for row in group.matrix)]
+                known = [(step, value) for step, value in enumerate(line) if value is not None]
+                axis.plot(
+                    [step for step, _ in known],
+                    [value for _, value in known],
+                    color=look.colour,
+                    linestyle=look.dash,
+                    marker=look.marker,
+                    label=group.label,
+                    markersize=3.5,
+                )
+            axis.set_ylim(-3, 103)
+            axis.set_xticks(range(0, len(tasks) + 1, max(1, len(tasks) // 4)))
+            axis.grid(axis="y")
+        hide_unused(axes, len(tasks))
+        figure.supxlabel("tasks learned", fontsize=9)
+        figure.supylabel("accuracy, %", fontsize=9)
+        _legend_above(figure, axes[0])
+    return figure
+
+
+def _legend_above(figure: "Figure", axis: "Axes") -> None:
+    """One legend for the whole figure, over the axes and never on them."""
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 3))
+
+
+def losses(section: Section) -> "Figure":
+    """Bars by task: what was lost of learned tasks, and of plain CLIP's ability before learning."""
+    with style():
+        figure, axes = new_figure(max(4.5, 1.4 + 0.62 * len(section.tasks)), 5.0, 2, 1, sharex=True)
+        lost = {
+            group.label: [
+                None if before is None or after is None else before - after
+                for before, after in zip(group.zero_shot, group.per_task("transfer"), strict=True)
+            ]
+            for group in section.groups
+        }
+        forgotten = {group.label: group.per_task("forgetting") for group in section.groups}
+        _bars(axes[0], forgotten, section)
+        axes[0].set_title("Forgetting: fall from a task's best accuracy to its last")
+        _bars(axes[1], lost, section)
+        axes[1].set_title("Zero-shot loss: fall below plain CLIP before a task is learned")
+        label_ticks(axes[1], section.tasks, None)
+        for axis in axes:
+            axis.set_ylabel("points")
+        _legend_above(figure, axes[0])
+    return figure
+
+
+def _bars(axis: "Axes", values: dict[str, list[Number]], section: Section) -> None:
+    """Bars side by side, one for each group."""
+    shades = group_looks(section)
+    width = 0.8 / len(values)
+    for place, (label, row) in enumerate(values.items()):
+        left = [x - 0.4 + width * (place + 0.5) for x, value in enumerate(row) if value is not None]
+        axis.bar(
+            left, [v for v in row if v is not None], width * 0.92, color=shades[label].colour, label=label
+        )
+    axis.axhline(0, linewidth=0.8, color="#7F7F7F")
+    axis.set_xlim(-0.6, len(section.tasks) - 0.4)
+    axis.grid(axis="y")
+
+
+def confusion_heat_map(group: Group) -> "Figure | None":
+    """Rows: the task an image is from; columns: the task it was taken for."""
+    if group.confusion is None:
+        return None
+    tasks = group.tasks
+    with style():
+        figure, (axis,) = new_figure(2.0 + 0.5 * len(tasks), 1.5 + 0.28 * len(tasks))
+        image = heat_map(axis, group.confusion, 0, 100)
+        label_ticks(axis, tasks, tasks)
+        axis.set_xlabel("identified as")
+        axis.set_ylabel("images of")
+        figure.colorbar(image, ax=axis, label="% of images", fraction=0.05, pad=0.02)
+    return figure
+
+
+def parameters_against_accuracy(section: Section) -> "Figure":
+    """Each method by what it learns and what it reaches; published figures are hollow."""
+    shades = group_looks(section)
+    with style():
+        figure, (axis,) = new_figure(6.2, 3.6)
+        smallest = 1.0
+        points: list[tuple[float, float, str]] = []
+        for group in section.groups:
+            mean, look = _height(group), shades[group.label]
+            if mean is None:
+                continue
+            x = max(float(group.first["parameters"]), smallest)
+            axis.plot(x, mean, look.marker, color=look.colour, markersize=8)
+            points.append((x, mean, group.label))
+        for entry in published_for(section.first["benchmark"], section.first["setting"]):
+            if entry.params and None not in (entry.transfer, entry.avg, entry.last):
+                y = (entry.transfer + entry.avg + entry.last) / 3
+                axis.plot(entry.params, y, "o", markerfacecolor="none", color=GREY, markersize=7)
+                points.append((float(entry.params), y, f"{entry.method} (published)"))
+        axis.set_xscale("symlog", linthresh=1000)
+        axis.set_xlim(left=-200)
+        axis.set_xlabel("learned parameters, all tasks together")
+        axis.set_ylabel("mean of Transfer, Avg and Last, %" if _all_complete(section) else "accuracy, %")
+        axis.grid()
+        axis.margins(y=0.18)
+        label_points(axis, points)
+    return figure
+
+
+def _height(group: Group) -> float | None:
+    """Mean accuracy of a group, or Last where a method has no zero-shot ability."""
+    found = group.metric("mean") or group.metric("last")
+    return None if found is None else found.mean
+
+
+def _all_complete(section: Section) -> bool:
+    """Whether every group has all three metrics."""
+    return all(group.metric("mean") is not None for group in section.groups)
+
+
+def label_points(axis: "Axes", points: list[tuple[float, float, str]]) -> None:
+    """Write a name beside each point, pushed up or down until no two names touch."""
+    figure = axis.figure
+    axis.relim()
+    axis.autoscale_view()
+    figure.canvas.draw()
+    placed: list[tuple[float, float]] = []
+    left, right = axis.transAxes.transform([(0, 0), (1, 0)])[:, 0]
+    scale = figure.dpi / 72
+    for x, y, name in sorted(points, key=lambda point: (point[1], point[0])):
+        across, up = axis.transData.transform((x, y))
+        to_left = across > left + 0.62 * (right - left)
+        level = up - 3 * scale
+        while any(abs(level - other) < 11 * scale and abs(across - at) < 130 * scale for at, other in placed):
+            level += 2 * scale
+        placed.append((across, level))
+        axis.annotate(
+            name,
+            (x, y),
+            xytext=((-8 if to_left else 8), (level - up) / scale),
+            textcoords="offset points",
+            ha="right" if to_left else "left",
+            fontsize=8,
+        )
+
+
+def times(section: Section) -> "Figure":
+    """Seconds of learning and measuring for each method."""
+    labels = [group.label for group in section.groups]
+    with style():
+        figure, (axis,) = new_figure(6.2, 0.9 + 0.34 * len(labels))
+        start = [0.0] * len(labels)
+        for name, colour in (("learn", "#0072B2"), ("measure", "#E69F00")):
+            found = [group.seconds(name) for group in section.groups]
+            width = [0.0 if one is None else one.mean for one in found]
+            shown = {"learn": "learning", "measure": "measuring"}[name]
+            axis.barh(range(len(labels)), width, left=start, color=colour, height=0.65, label=shown)
+            start = [a + b for a, b in zip(start, width, strict=True)]
+        for place, total in enumerate(start):
+            axis.text(total, place, f" {total:.0f} s", va="center", fontsize=8)
+        axis.set_yticks(range(len(labels)), labels)
+        axis.invert_yaxis()
+        axis.set_xlim(0, max(start) * 1.15 or 1)
+        axis.set_xlabel("seconds")
+        axis.grid(axis="x")
+        _legend_above(figure, axis)
+    return figure

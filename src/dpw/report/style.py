@@ -1,0 +1,213 @@
+"""How every picture looks: colours that colour-blind readers can tell apart, and one way to write files."""
+
+import base64
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpw import store
+from dpw.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette; its yellow is left out because it vanishes on white.
+BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
+VERMILION, SKY, GREY = "#D55E00", "#56B4E9", "#7F7F7F"
+PALETTE = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, GREY)
+MARKERS = "osD^vP*X"
+DASHES = ("-", "--", ":", "-.")
+HEAT = "cividis"
+
+# Methods people compare most keep their colour in every picture; others take what is left.
+METHOD_COLOURS = {
+    "dpw": BLUE,
+    "dpw-reduced": SKY,
+    "diki": ORANGE,
+    "finetune": VERMILION,
+    "zero-shot": GREY,
+    "moe-adapters": GREEN,
+    "zscl": PURPLE,
+}
+
+# Colours that a page replaces by its own, so that one drawing serves light and dark.
+INK, FAINT = "#1a1a1b", "#c8c8c9"
+
+# Any, because the type of these keys differs between releases of matplotlib.
+STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.0,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.labelsize": 9.0,
+    "legend.fontsize": 8.0,
+    "legend.frameon": False,
+    "xtick.labelsize": 8.0,
+    "ytick.labelsize": 8.0,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.facecolor": "none",
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4.5,
+    "svg.fonttype": "none",
+    "figure.constrained_layout.use": True,
+    "figure.facecolor": "none",
+    "savefig.facecolor": "white",
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one line is drawn; colour alone never has to carry the difference."""
+
+    colour: str
+    marker: str
+    dash: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawn figure: its SVG, where it lies on disk, and what to say below it."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    width: float
+
+
+def need_matplotlib() -> None:
+    """Say how to get matplotlib if it is not there."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            "pictures need matplotlib, which is not installed: pip install 'dpw[report]'"
+        ) from error
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Draw in the house style inside this block, and leave the user's own settings alone."""
+    need_matplotlib()
+    import matplotlib as mpl
+
+    with mpl.rc_context(STYLE):
+        yield
+
+
+def new_figure(
+    width: float, height: float, rows: int = 1, columns: int = 1, **options: Any
+) -> "tuple[Figure, list[Axes]]":
+    """A figure of a size in inches with a grid of axes, row by row; no global state is touched."""
+    need_matplotlib()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, **options)
+    return figure, list(axes.flat)
+
+
+def looks(names: Sequence[str], fixed: dict[str, str] | None = None) -> dict[str, Look]:
+    """A look for every name, the same whenever the same names are given."""
+    fixed = METHOD_COLOURS if fixed is None else fixed
+    taken = {fixed[name] for name in names if name in fixed}
+    free = [colour for colour in PALETTE if colour not in taken] or list(PALETTE)
+    given: dict[str, Look] = {}
+    others = 0
+    for place, name in enumerate(names):
+        colour = fixed.get(name)
+        if colour is None:
+            colour, others = free[others % len(free)], others + 1
+        dash = DASHES[(place // len(PALETTE)) % len(DASHES)]
+        given[name] = Look(colour, MARKERS[place % len(MARKERS)], dash)
+    return given
+
+
+def hide_unused(axes: "Sequence[Axes]", used: int) -> None:
+    """Switch off the axes of a grid that hold nothing."""
+    for axis in axes[used:]:
+        axis.set_axis_off()
+
+
+def heat_map(
+    axis: "Axes",
+    values: Sequence[Sequence[float | None]],
+    low: float,
+    high: float,
+    decimals: int = 0,
+) -> Any:
+    """Colour a table and write each value into its cell, dark on light and light on dark."""
+    import matplotlib as mpl
+    import numpy as np
+
+    table = np.array([[np.nan if value is None else value for value in row] for row in values], dtype=float)
+    colours = mpl.colormaps[HEAT].copy()
+    colours.set_bad("none")
+    image = axis.imshow(np.ma.masked_invalid(table), cmap=colours, vmin=low, vmax=high, aspect="auto")
+    for row, column in np.ndindex(table.shape):
+        value = table[row, column]
+        if np.isnan(value):
+            axis.text(column, row, "–", ha="center", va="center", fontsize=7.5)
+            continue
+        light = (value - low) / max(high - low, 1e-12) > 0.55
+        shade = "#101010" if light else "#f4f4f4"
+        axis.text(column, row, f"{value:.{decimals}f}", ha="center", va="center", fontsize=7.5, color=shade)
+    axis.spines[:].set_visible(False)
+    axis.tick_params(length=0)
+    return image
+
+
+def label_ticks(axis: "Axes", columns: Sequence[str] | None, rows: Sequence[str] | None) -> None:
+    """Name columns (slanted, so that long names never touch) and rows."""
+    if columns is not None:
+        axis.set_xticks(range(len(columns)), list(columns), rotation=40, ha="right", rotation_mode="anchor")
+    if rows is not None:
+        axis.set_yticks(range(len(rows)), list(rows))
+
+
+def save_picture(
+    figure: "Figure", folder: Path, name: str, title: str, caption: str, dpi: int = 150
+) -> Picture:
+    """Write a figure as PNG and SVG and give it as a picture for a page."""
+    drawn = io.StringIO()
+    pixels = io.BytesIO()
+    with style():
+        import matplotlib as mpl
+
+        with mpl.rc_context({"svg.hashsalt": name}):
+            figure.savefig(drawn, format="svg", metadata={"Date": None}, facecolor="white")
+        figure.savefig(pixels, format="png", dpi=dpi, metadata={"Software": None})
+    store.write_bytes(folder / f"{name}.svg", drawn.getvalue().encode())
+    store.write_bytes(folder / f"{name}.png", pixels.getvalue())
+    return Picture(name, title, caption, drawn.getvalue(), figure.get_figwidth())
+
+
+def inline_svg(picture: Picture) -> str:
+    """The SVG as a part of a page: own ids, no header, ink and background of the page around it."""
+    text = picture.svg[picture.svg.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'\bid="', f'id="{picture.name}-', text)
+    text = re.sub(r'(href="#|url\(#)', rf"\g<1>{picture.name}-", text)
+    # The first patch is the white background, which only the file on disk needs.
+    text = re.sub(r"fill: #ffffff(?=[^>]*/>)", "fill: none", text, count=1)
+    text = text.replace(INK, "currentColor").replace(FAINT, "var(--line)")
+    return text.strip()
+
+
+def data_uri(png: bytes) -> str:
+    """A PNG that travels inside a page."""
+    return "data:image/png;base64," + base64.b64encode(png).decode()

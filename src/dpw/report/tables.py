@@ -1,0 +1,198 @@
+"""The tables of a report, as data: the same numbers go to HTML and to CSV."""
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dpw.report.load import Group, Number, Section, Spread
+from dpw.report.published import published_for
+
+Cell = str | int | float | Spread | None
+
+METRICS = {
+    "transfer": "Transfer",
+    "avg": "Avg",
+    "last": "Last",
+    "mean": "Mean",
+    "forgetting": "Forgetting",
+    "zero_shot_loss": "Zero-shot loss",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A named table with a sentence on how to read it."""
+
+    name: str
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+
+def summary(section: Section) -> Table:
+    """Every method in one line, and the published figures of the same benchmark below."""
+    rows = [_own_row(group) for group in section.groups]
+    published = published_for(section.first["benchmark"], section.first["setting"])
+    rows += [_published_row(entry) for entry in published]
+    note = "Percent; ± is the deviation over seeds. " + (
+        "Published rows are printed as their papers give them; compare only under the same protocol."
+        if published
+        else "No published figures exist for this benchmark."
+    )
+    header = ("Method", *METRICS.values(), "Parameters", "Seeds", "From")
+    return Table("summary", "Summary", header, tuple(rows), note)
+
+
+def _own_row(group: Group) -> tuple[Cell, ...]:
+    """One method as we measured it."""
+    metrics = [group.metric(name) for name in METRICS]
+    seeds = ", ".join(str(run.results["seed"]) for run in group.runs)
+    source = f"this report, protocol {group.first['protocol']}"
+    return (group.label, *metrics, int(group.first["parameters"]), seeds, source)
+
+
+def _published_row(entry: Any) -> tuple[Cell, ...]:
+    """One method as a paper prints it."""
+    three = (entry.transfer, entry.avg, entry.last)
+    complete = all(value is not None for value in three)
+    mean = round(sum(three) / 3, 1) if complete else None
+    source = f"published: {entry.source}, protocol {entry.protocol}"
+    return (f"{entry.method} (published)", *three, mean, None, None, entry.params, None, source)
+
+
+def per_task(section: Section) -> Table:
+    """What each method reached on each task."""
+    kinds = {"transfer": "Transfer", "avg": "Avg", "last": "Last", "forgetting": "Forgetting"}
+    rows: list[tuple[Cell, ...]] = [("plain CLIP", "Zero-shot", *section.groups[0].zero_shot)]
+    for group in section.groups:
+        rows += [(group.label, shown, *group.per_task(name)) for name, shown in kinds.items()]
+    header = ("Method", "Metric", *section.tasks)
+    note = "Transfer: before the task was learned. Last: after all tasks. Forgetting: fall from the best."
+    return Table("per-task", "Task by task", header, tuple(rows), note)
+
+
+def accuracy(group: Group, name: str) -> Table:
+    """The accuracy matrix of one method."""
+    rows: list[tuple[Cell, ...]] = [("plain CLIP", *group.zero_shot)]
+    rows += [(task, *row) for task, row in zip(group.tasks, group.matrix, strict=True)]
+    return Table(name, f"Accuracy matrix of {group.label}", ("After learning", *group.tasks), tuple(rows))
+
+
+def confusion(group: Group, name: str) -> Table | None:
+    """Where the images of each test set were sent, in percent."""
+    if group.confusion is None:
+        return None
+    rows: list[tuple[Cell, ...]] = [
+        (task, *row) for task, row in zip(group.tasks, group.confusion, strict=True)
+    ]
+    return Table(name, f"Tasks identified by {group.label}", ("Images of", *group.tasks), tuple(rows))
+
+
+def timings(section: Section) -> Table:
+    """Seconds of every run by step and task."""
+    rows: list[tuple[Cell, ...]] = []
+    for group in section.groups:
+        for run in group.runs:
+            seed = run.results["seed"]
+            rows += [(group.label, seed, event, task, seconds) for event, task, seconds in run.steps]
+    header = ("Method", "Seed", "Step", "Task", "Seconds")
+    return Table("timings", "Time by step", header, tuple(rows), "Wall time over all sessions of a run.")
+
+
+def total_timings(section: Section) -> Table:
+    """Seconds of every method in all."""
+    rows = [(group.label, group.seconds("learn"), group.seconds("measure")) for group in section.groups]
+    return Table("times", "Time", ("Method", "Learning, s", "Measuring, s"), tuple(rows))
+
+
+def configuration(section: Section) -> Table:
+    """Every setting of every method, dotted names in lines."""
+    flat = [flatten(group.first["method_config"]) for group in section.groups]
+    names = sorted({name for one in flat for name in one})
+    rows = tuple((name, *(one.get(name, "") for one in flat)) for name in names)
+    header = ("Setting", *(group.label for group in section.groups))
+    return Table("configuration", "Configuration", header, rows, "Empty: the method has no such setting.")
+
+
+def provenance(section: Section) -> Table:
+    """What produced the numbers: model, preset, decision rule, status, folder and versions."""
+    rows = []
+    for group in section.groups:
+        first = group.first
+        versions = ", ".join(f"{name} {version}" for name, version in first["versions"].items())
+        folders = ", ".join(run.folder.name for run in group.runs)
+        rows.append(
+            (
+                group.label,
+                first["model"],
+                first["preset"],
+                first["decision"],
+                first["status"],
+                versions,
+                folders,
+            )
+        )
+    header = ("Method", "CLIP", "Preset", "Decision", "Status", "Versions", "Runs")
+    return Table("provenance", "Where the numbers come from", header, tuple(rows))
+
+
+def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Nested settings by dotted name, values as JSON spells them."""
+    flat: dict[str, str] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = value if isinstance(value, str) else json.dumps(value)
+    return flat
+
+
+def as_csv(table: Table) -> str:
+    """All digits; a deviation is a column of its own where there is one."""
+    spreads = {
+        column
+        for row in table.rows
+        for column, cell in enumerate(row)
+        if isinstance(cell, Spread) and cell.deviation is not None
+    }
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    header: list[str] = []
+    for column, name in enumerate(table.header):
+        header += [name, f"{name} deviation"] if column in spreads else [name]
+    writer.writerow(header)
+    for row in table.rows:
+        writer.writerow(_csv_row(row, spreads))
+    return text.getvalue()
+
+
+def _csv_row(row: Sequence[Cell], spreads: set[int]) -> list[Any]:
+    """One row with its deviations."""
+    cells: list[Any] = []
+    for column, cell in enumerate(row):
+        cells.append(cell.mean if isinstance(cell, Spread) else cell)
+        if column in spreads:
+            cells.append(cell.deviation if isinstance(cell, Spread) else None)
+    return cells
+
+
+def shown(cell: Cell) -> str:
+    """A cell as a reader wants it: one decimal, thousands apart, a dash for what does not exist."""
+    if cell is None:
+        return "–"
+    if isinstance(cell, float):
+        return f"{cell:.1f}"
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    return str(cell)
+
+
+def exact(cell: Cell) -> Number:
+    """The number behind a cell, unrounded, or None for words."""
+    if isinstance(cell, Spread):
+        return cell.mean
+    return None if cell is None or isinstance(cell, str) else cell
