@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dpw import __version__
-from dpw.cli import benchmarks, comparing, data, learning, running
+from dpw.cli import benchmarks, comparing, data, learning, reporting, running
 from dpw.errors import DpwError
 
 app = typer.Typer(
@@ -26,6 +26,9 @@ app.command()(running.run)
 app.command()(running.resume)
 app.command()(running.methods)
 app.command()(comparing.compare)
+app.command()(reporting.report)
+app.command()(reporting.figures)
+app.command()(reporting.explain)
 app.command("benchmarks")(benchmarks.benchmarks)
 app.add_typer(data.app, name="data")
 

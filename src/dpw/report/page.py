@@ -21,8 +21,9 @@ h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.3rem; margin-top: 
   border-top: 2px solid var(--line); padding-top: 1rem; } h3 { font-size: 1.05rem; margin: 1.8rem 0 .4rem; }
 a { color: var(--link); } nav ul { padding-left: 1.2rem; margin: .2rem 0; }
 .wide { overflow-x: auto; max-width: 100%; }
-table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .6rem; text-align: left; border-bottom: 1px solid var(--line); vertical-align: top; }
+table { border-collapse: collapse; width: max-content; font-size: .875rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .6rem; text-align: left; border-bottom: 1px solid var(--line); vertical-align: top;
+  max-width: 22rem; }
 td.number, th.number { text-align: right; white-space: nowrap; }
 thead th { background: var(--soft); } tbody th { font-weight: 600; white-space: nowrap; }
 tbody tr:hover { background: var(--soft); } tr.published { font-style: italic; }
@@ -32,7 +33,7 @@ figure svg { display: block; height: auto; } .files { font-size: .8rem; }
   tbody th { position: sticky; left: 0; background: var(--paper); } }
 @media print { :root { --ink: #000; --paper: #fff; --soft: #fff; --line: #999; --link: #000; }
   body { max-width: none; padding: 0; font-size: 10pt; } nav, .files { display: none; }
-  .wide { overflow: visible; } table { font-size: 7.5pt; } th, td { padding: .1rem .25rem; }
+  .wide { overflow: visible; } table { font-size: 7.5pt; width: auto; } th, td { padding: .1rem .25rem; }
   tbody th, td.number, th.number { white-space: normal; }
   figure, tr { break-inside: avoid; } h2, h3 { break-after: avoid; }
   figure svg { min-width: 0 !important; max-width: 100% !important; } }

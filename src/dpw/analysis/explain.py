@@ -1,0 +1,114 @@
+"""Why an image got its answer: the task it was taken for, and what every token took."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dpw.analysis.tracing import BlockRecord, trace
+from dpw.data.split import open_image
+from dpw.errors import InputError
+from dpw.images import Images
+from dpw.learner import ContinualCLIP, Prediction
+from dpw.methods.calibrated import CalibratedMethod
+from dpw.methods.dpw import DPW
+
+
+@dataclass(frozen=True)
+class TaskLikelihood:
+    """How likely an image is under one task; confidence is that likelihood as a weight in (0, 1)."""
+
+    task: str
+    log_likelihood: float | None
+    confidence: float
+
+
+@dataclass(frozen=True)
+class TokenWeights:
+    """What tokens took from prefixes and adapter in each of K blocks, mean over heads."""
+
+    task: str
+    weight: float  # of the whole image, from the likelihood of its task
+    filtered: bool  # whether prefixes below the cut-off were dropped
+    prefix: Tensor  # (K, side, side) patches
+    adapter: Tensor  # (K, side, side)
+    cls_prefix: Tensor  # (K,) the [CLS] token
+    cls_adapter: Tensor  # (K,)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """An answer with its reasons; `tokens` is None for methods without token weights."""
+
+    prediction: Prediction
+    tasks: list[TaskLikelihood]
+    pixels: Tensor  # (3, H, W) uint8, the image as CLIP saw it
+    tokens: TokenWeights | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values; maps as nested lists, rows from top to bottom."""
+        tokens = None
+        if self.tokens is not None:
+            tokens = {k: v.tolist() if isinstance(v, Tensor) else v for k, v in vars(self.tokens).items()}
+        likelihoods = [asdict(task) for task in self.tasks]
+        return {**self.prediction.as_json(), "tasks": likelihoods, "tokens": tokens}
+
+
+def explain(
+    learner: ContinualCLIP, image: str | Path, *, classes: Sequence[str] | None = None, top: int = 3
+) -> Explanation:
+    """Predict one image and show what led there."""
+    prediction = learner.predict(str(image), classes=classes, top=top)
+    if prediction.error is not None:
+        raise InputError(prediction.error)
+    method = learner.method
+    array = method.backbone.preprocessing.pixels(open_image(Path(image)))
+    pixels = torch.from_numpy(array)[None].to(method.backbone.device)
+    tokens = token_weights(method, pixels) if isinstance(method, DPW) and method.tasks else None
+    return Explanation(prediction, likelihoods(learner, pixels), pixels[0].cpu(), tokens)
+
+
+def likelihoods(learner: ContinualCLIP, pixels: Tensor) -> list[TaskLikelihood]:
+    """How likely one image is under every learned task, the likeliest first; empty if nobody asks."""
+    method = learner.method
+    with torch.inference_mode():
+        route = method.route(Images.of(pixels))
+        if route is None:
+            return []
+        logs: list[float | None] = [None] * len(method.tasks)
+        if isinstance(method, CalibratedMethod):
+            logs = list(method.router.log_likelihood(method.frozen_features(Images.of(pixels)))[0].tolist())
+    confidence = route.confidence[0].tolist()
+    found = [TaskLikelihood(*one) for one in zip(method.task_names, logs, confidence, strict=True)]
+    return sorted(found, key=lambda one: (one.log_likelihood or 0.0, one.confidence), reverse=True)
+
+
+def token_weights(method: DPW, pixels: Tensor) -> TokenWeights:
+    """Follow one image `(1, 3, H, W)` through the image tower as a prediction would."""
+    shape = method.backbone.image_shape
+    prefix, adapter = torch.zeros(shape.blocks, shape.tokens), torch.zeros(shape.blocks, shape.tokens)
+
+    def visit(record: BlockRecord) -> None:
+        """Keep the mean over heads."""
+        prefix[record.block] = record.prefix_weight[0].mean(dim=0).cpu()
+        adapter[record.block] = record.adapter_weight[0].mean(dim=0).cpu()
+
+    trace(method, pixels, visit)
+    with torch.inference_mode():
+        route = method.route(Images.of(pixels))
+    assert route is not None
+    side = math.isqrt(shape.tokens - 1)
+    maps = [values[:, 1:].reshape(shape.blocks, side, side) for values in (prefix, adapter)]
+    return TokenWeights(
+        task=method.task_names[int(route.task[0])],
+        weight=float(route.weight[0]),
+        filtered=bool(route.gate_weight[0] < method.config.gate),
+        prefix=maps[0],
+        adapter=maps[1],
+        cls_prefix=prefix[:, 0],
+        cls_adapter=adapter[:, 0],
+    )

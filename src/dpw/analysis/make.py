@@ -1,0 +1,169 @@
+"""All figures of the paper from a finished run, as files."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torch import Tensor
+
+from dpw import store
+from dpw.analysis import drawings as draw
+from dpw.analysis.cls_scores import cls_scores
+from dpw.analysis.cutoffs import cutoff_comparison
+from dpw.analysis.prefix_lengths import accuracy_by_prefix_length
+from dpw.analysis.queries import query_similarity, token_plane
+from dpw.analysis.score_maps import score_maps
+from dpw.analysis.subject import Subject, open_prefixes, open_run
+from dpw.analysis.timing import component_times
+from dpw.analysis.token_weights import output_cosines, weight_distribution
+from dpw.errors import InputError
+from dpw.report.load import find_runs
+from dpw.report.style import Picture, need_matplotlib, save_picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What the figures are made from: the run to look into, and others to set beside it."""
+
+    subject: Subject
+    folder: Path
+    beside: tuple[Path, ...]
+
+    @property
+    def task(self) -> str:
+        """The first learned task, which stands as an example."""
+        return self.subject.method.task_names[0]
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The first and the last learned task."""
+        return self.task, self.subject.method.task_names[-1]
+
+
+class PaperFigure(NamedTuple):
+    """One figure: what it is called, how to read it, its data and its drawing."""
+
+    title: str
+    caption: str
+    data: Callable[[Request], Any]
+    drawing: Callable[[Any], "Figure"]
+
+
+def _keys(request: Request) -> Any:
+    """The DIKI model among the runs beside, if there is one."""
+    for run in find_runs(request.beside) if request.beside else ():
+        if run.results["method"] == "diki":
+            return open_prefixes(run.folder, request.subject)
+    return None
+
+
+FIGURES: Mapping[str, PaperFigure] = {
+    "query-similarity": PaperFigure(
+        "Relevant and irrelevant tokens",
+        "If the dashed line comes near the solid one after the query projection, attention can no longer tell "
+        "the object (purple) from the background (green).",
+        lambda request: query_similarity(request.subject, request.task),
+        draw.draw_query_similarity,
+    ),
+    "token-plane": PaperFigure(
+        "Tokens of two tasks in the plane",
+        "Clouds that lie apart before the projection and mix after it have lost what tells the tasks apart.",
+        lambda request: token_plane(request.subject, request.pair),
+        draw.draw_token_plane,
+    ),
+    "token-plane-umap": PaperFigure(
+        "Tokens of two tasks in the plane, by UMAP",
+        "As above, drawn by UMAP as in the paper.",
+        lambda request: token_plane(request.subject, request.pair, how="umap"),
+        draw.draw_token_plane,
+    ),
+    "score-maps": PaperFigure(
+        "Prefix score maps",
+        "Bright patches get the highest scores: RePA should light up what matters for the task.",
+        lambda request: score_maps(request.subject, keys=_keys(request)),
+        draw.draw_score_maps,
+    ),
+    "weights": PaperFigure(
+        "Weight of prefixes and adapter by block",
+        "Bars are what a token takes in all, the line is the prefixes' share; unseen tasks should take less.",
+        lambda request: weight_distribution(request.subject),
+        draw.draw_weight_distribution,
+    ),
+    "cosines": PaperFigure(
+        "Prefix output against adapter output",
+        "Near zero means that the adapter adds what no combination of the prefixes can express.",
+        lambda request: output_cosines(request.subject),
+        draw.draw_output_cosines,
+    ),
+    "cutoffs": PaperFigure(
+        "Fixed against dynamic cut-off",
+        "The dashed line is the dynamic cut-off; no fixed one should be above it in both plots.",
+        lambda request: cutoff_comparison(request.subject),
+        draw.draw_cutoffs,
+    ),
+    "cls-scores": PaperFigure(
+        "[CLS] scores and their Gaussian",
+        "The closer the histogram is to the curve (a small distance), the better the cut-off's assumption holds.",
+        lambda request: cls_scores(request.subject, request.task),
+        draw.draw_cls_scores,
+    ),
+    "prefix-lengths": PaperFigure(
+        "Parameters against accuracy over prefix lengths",
+        "Each point is a finished run with L prefixes; up and to the left is better.",
+        lambda request: accuracy_by_prefix_length(find_runs([request.folder, *request.beside])),
+        draw.draw_prefix_lengths,
+    ),
+    "times": PaperFigure(
+        "Inference time by component",
+        "Each bar adds one component to plain CLIP; attention over prefixes is what RePA replaces.",
+        lambda request: component_times(request.subject),
+        draw.draw_component_times,
+    ),
+}
+ON_REQUEST = ("token-plane-umap",)
+
+
+def make_figures(
+    run: str | Path,
+    output: str | Path,
+    *,
+    beside: Sequence[str | Path] = (),
+    only: Sequence[str] | None = None,
+    images: int = 64,
+    told: Callable[[str], None] = lambda _: None,
+) -> list[Picture]:
+    """Write each figure as PNG and SVG with its data as JSON; `beside` are further runs to compare with."""
+    need_matplotlib()
+    names = [name for name in FIGURES if name not in ON_REQUEST] if only is None else list(only)
+    for name in names:
+        if name not in FIGURES:
+            raise InputError(f"no figure is called {name!r}; there are {', '.join(FIGURES)}")
+    request = Request(open_run(run, images), Path(run), tuple(Path(folder) for folder in beside))
+    pictures = []
+    for name in names:
+        told(name)
+        figure = FIGURES[name]
+        data = figure.data(request)
+        content = json.dumps(plain(data)).encode() + b"\n"
+        store.write_bytes(Path(output) / f"{name}.json", content)
+        drawn = figure.drawing(data)
+        pictures.append(save_picture(drawn, Path(output), name, figure.title, figure.caption))
+    return pictures
+
+
+def plain(data: Any) -> Any:
+    """Data as values that JSON knows."""
+    if isinstance(data, Tensor):
+        return data.tolist()
+    if dataclasses.is_dataclass(data) and not isinstance(data, type):
+        return {field.name: plain(getattr(data, field.name)) for field in dataclasses.fields(data)}
+    if isinstance(data, Mapping):
+        return {str(key): plain(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [plain(value) for value in data]
+    return data

@@ -1,0 +1,102 @@
+"""What the analyses look at: a learned DPW model and the tasks whose images it is shown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from dpw import model_folder, results
+from dpw.backbone import Backbone
+from dpw.benchmarks import LoadedBenchmark
+from dpw.data.pixels import PixelCache
+from dpw.data.task import Task
+from dpw.errors import InputError
+from dpw.evaluation import Setting, task_test_split
+from dpw.learner import cache_folder
+from dpw.methods import Method
+from dpw.methods.calibrated import CalibratedMethod
+from dpw.methods.dpw import DPW
+from dpw.runs import RunConfig, load_run_benchmark
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model with the tasks of its benchmark; `images` bounds how many of a task an analysis sees."""
+
+    method: DPW
+    tasks: Sequence[Task]
+    cache: PixelCache
+    images: int = 64
+    setting: Setting = "task-incremental"
+    merge_equal_names: bool = False
+
+    def task(self, name: str) -> Task:
+        """One task by name."""
+        for task in self.tasks:
+            if task.name == name:
+                return task
+        known = ", ".join(task.name for task in self.tasks)
+        raise InputError(f"the run has no task called {name!r}; it has: {known}")
+
+    def pixels(
+        self, task: Task, count: int | None = None, split: Literal["test", "train"] = "test"
+    ) -> Tensor:
+        """uint8 pixels of images spread evenly over a split, so that every class is there."""
+        chosen = task_test_split(task) if split == "test" else task.train
+        rows = spread_rows(len(chosen), count or self.images)
+        return torch.from_numpy(self.cache.pixels(chosen, rows)).to(self.method.backbone.device)
+
+    def after(self, learned: int) -> "Subject":
+        """The same model as it was when only the first tasks were learned; their tensors never change."""
+        return replace(self, method=first_tasks(self.method, learned))
+
+
+def spread_rows(size: int, count: int) -> list[int]:
+    """At most `count` rows, evenly over `size`."""
+    count = min(size, count)
+    return [(2 * place + 1) * size // (2 * count) for place in range(count)]
+
+
+def first_tasks(method: DPW, count: int) -> DPW:
+    """A second model that shares the backbone and knows only the first tasks."""
+    copy = type(method)(method.backbone, method.config)
+    copy.load_shared_state(method.shared_state())
+    for index in range(count):
+        copy.load_task(method.tasks[index], method.task_state(index))
+    return copy.eval()
+
+
+def open_run(folder: str | Path, images: int = 64) -> Subject:
+    """The model and the tasks of a finished run of `dpw` or `dpw-reduced`."""
+    method, benchmark = open_method(Path(folder))
+    if not isinstance(method, DPW):
+        raise InputError(
+            f"{folder} is a run of {method.name!r}; these figures look at the token weights of 'dpw' or "
+            "'dpw-reduced': give a run of one of them first"
+        )
+    cache = PixelCache(method.backbone.preprocessing, cache_folder())
+    return Subject(method, benchmark.tasks, cache, images, benchmark.setting, benchmark.merge_equal_names)
+
+
+def open_method(folder: Path) -> tuple[Method, LoadedBenchmark]:
+    """The learned method of a finished run, and its benchmark."""
+    content = results.read(folder)
+    config = RunConfig(**content["settings"])
+    model = folder / "model"
+    backbone = Backbone.from_pretrained(model_folder.read_model(model)["backbone"]["reference"])
+    return model_folder.load_model(model, backbone), load_run_benchmark(config)
+
+
+def open_prefixes(folder: Path, like: Subject) -> CalibratedMethod:
+    """A method with prefix keys (DIKI) over the same CLIP, to compare score maps with."""
+    model = folder / "model"
+    results.read(folder)
+    method = model_folder.load_model(model, like.method.backbone)
+    if not isinstance(method, CalibratedMethod) or method.name != "diki":
+        raise InputError(
+            f"{folder} is a run of {method.name!r}, but only 'diki' has prefix keys to compare with"
+        )
+    return method

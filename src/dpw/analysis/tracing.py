@@ -1,0 +1,109 @@
+"""Watch one forward pass: what every token takes from prefixes and adapter, block by block."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dpw import functional as paper
+from dpw.adaptation import Adaptation
+from dpw.errors import InputError
+from dpw.images import Images
+from dpw.methods.calibrated import rows_by_task
+from dpw.methods.dpw import DPW, DPWAdaptation
+
+
+class BlockRecord(NamedTuple):
+    """What happened in one block for some images; B images, N tokens (CLS first), h' heads, L prefixes."""
+
+    block: int
+    task: int  # whose parameters acted
+    rows: Tensor  # (B,) which of the given images these are
+    x: Tensor  # (B, N, D) tokens before the query projection
+    q: Tensor  # (B, h, N, D/h) tokens after it
+    scores: Tensor  # (B, h', N, L) RePA scores
+    prefix_weight: Tensor  # (B, h', N) total weight of the prefixes after filtering
+    adapter_weight: Tensor  # (B, h', N) weight of the adapter, Δ
+    prefix_output: Tensor  # (B, N, D)
+    adapter_output: Tensor  # (B, N, D) the adapter's output E(X) before weighting
+
+
+Visit = Callable[[BlockRecord], None]
+
+
+class TracedAdaptation(Adaptation):
+    """Acts exactly as the adaptation it wraps, and tells a visitor what went into every block."""
+
+    def __init__(self, inner: DPWAdaptation, task: int, rows: Tensor, visit: Visit) -> None:
+        """Wrap an adaptation for one call."""
+        self.inner, self.task, self.rows, self.visit = inner, task, rows, visit
+
+    def value(self, block: int, x: Tensor, q: Tensor) -> Tensor:
+        """The residual of the wrapped adaptation, after its parts were shown and found to add up to it."""
+        residual = self.inner.value(block, x, q)
+        record = self.record(block, x, q)
+        heads = record.adapter_weight.shape[1]
+        by_head = record.adapter_output.reshape(*x.shape[:2], heads, -1)
+        adapted = (record.adapter_weight.transpose(1, 2).unsqueeze(-1) * by_head).flatten(2)
+        if not torch.allclose(record.prefix_output + adapted, residual, rtol=1e-3, atol=1e-4):
+            raise InputError(
+                "the token weights of this variant of dpw cannot be shown: its residual is not prefixes plus "
+                "weighted adapter; use a run with the preset 'default', 'official' or 'mini'"
+            )
+        self.visit(record)
+        return residual
+
+    def record(self, block: int, x: Tensor, q: Tensor) -> BlockRecord:
+        """All parts of the residual by the paper's equations."""
+        inner = self.inner
+        weight, bias, values, down, up, up_bias = inner.blocks[block]
+        scores = paper.repa_scores(x, weight, bias)
+        g, total = paper.conditional_norm(scores)
+        cutoff = inner.cutoff(block, scores)
+        if cutoff is not None:
+            g = paper.conditional_filter(g, cutoff, inner.config.strict_filter)
+        delta = paper.residual_weight(total)
+        if inner.sample_weight is not None:
+            g = g * inner.sample_weight.view(-1, 1, 1, 1)
+            delta = delta * inner.sample_weight.view(-1, 1, 1)
+        return BlockRecord(
+            block=block,
+            task=self.task,
+            rows=self.rows,
+            x=x,
+            q=q,
+            scores=scores,
+            prefix_weight=g.sum(dim=-1),
+            adapter_weight=delta,
+            prefix_output=paper.prefix_output(g, values),
+            adapter_output=paper.adapter_output(x, down, up, up_bias, inner.config.adapter_scale),
+        )
+
+
+def trace(method: DPW, pixels: Tensor, visit: Visit, task: int | None = None, batch: int = 32) -> None:
+    """Run images as a prediction would, or at full weight and unfiltered with a given task's parameters."""
+    method.eval()
+    with torch.inference_mode():
+        for start in range(0, len(pixels), batch):
+            chunk = pixels[start : start + batch]
+            if task is None:
+                _trace_routed(method, chunk, start, visit)
+                continue
+            rows = torch.arange(start, start + len(chunk))
+            inner = method.image_adaptation(task, None, None)
+            method.backbone.image_tokens(chunk, TracedAdaptation(inner, task, rows, visit))
+
+
+def _trace_routed(method: DPW, pixels: Tensor, start: int, visit: Visit) -> None:
+    """Each image with the task it is identified as, weighted and filtered as it would be."""
+    route = method.route(Images.of(pixels))
+    if route is None:
+        raise InputError("the model has not learned any task, so there is nothing to show")
+    dtype, device = method.backbone.logit_scale.dtype, method.backbone.device
+    for index, rows in rows_by_task(route.task):
+        weight = route.weight[rows].to(device, dtype)
+        filtered = (route.gate_weight[rows] < method.config.gate).to(device)
+        inner = method.image_adaptation(index, weight, filtered)
+        traced = TracedAdaptation(inner, index, rows + start, visit)
+        method.backbone.image_tokens(pixels[rows.to(pixels.device)], traced)
