@@ -65,8 +65,8 @@ def _keys(request: Request) -> Any:
 FIGURES: Mapping[str, PaperFigure] = {
     "query-similarity": PaperFigure(
         "Relevant and irrelevant tokens",
-        "If the dashed line comes near the solid one after the query projection, attention can no longer tell "
-        "the object (purple) from the background (green).",
+        "If the dashed line comes near the solid one after the query projection, attention can no longer "
+        "tell the object (purple) from the background (green).",
         lambda request: query_similarity(request.subject, request.task),
         draw.draw_query_similarity,
     ),
@@ -108,7 +108,7 @@ FIGURES: Mapping[str, PaperFigure] = {
     ),
     "cls-scores": PaperFigure(
         "[CLS] scores and their Gaussian",
-        "The closer the histogram is to the curve (a small distance), the better the cut-off's assumption holds.",
+        "The closer the histogram to the curve (a small distance), the better the cut-off's assumption holds.",
         lambda request: cls_scores(request.subject, request.task),
         draw.draw_cls_scores,
     ),

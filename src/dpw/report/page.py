@@ -21,7 +21,8 @@ h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.3rem; margin-top: 
   border-top: 2px solid var(--line); padding-top: 1rem; } h3 { font-size: 1.05rem; margin: 1.8rem 0 .4rem; }
 a { color: var(--link); } nav ul { padding-left: 1.2rem; margin: .2rem 0; }
 .wide { overflow-x: auto; max-width: 100%; }
-table { border-collapse: collapse; width: max-content; font-size: .875rem; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; width: max-content; font-size: .875rem;
+  font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .6rem; text-align: left; border-bottom: 1px solid var(--line); vertical-align: top;
   max-width: 22rem; }
 td.number, th.number { text-align: right; white-space: nowrap; }
