@@ -108,7 +108,7 @@ FIGURES: Mapping[str, PaperFigure] = {
     ),
     "cls-scores": PaperFigure(
         "[CLS] scores and their Gaussian",
-        "The closer the histogram to the curve (a small distance), the better the cut-off's assumption holds.",
+        "The closer the histogram to the curve (small distance), the better the cut-off's assumption holds.",
         lambda request: cls_scores(request.subject, request.task),
         draw.draw_cls_scores,
     ),

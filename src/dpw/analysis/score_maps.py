@@ -13,6 +13,7 @@ from dpw.analysis.subject import Subject, spread_rows
 from dpw.analysis.tracing import BlockRecord, trace
 from dpw.evaluation import task_test_split
 from dpw.methods.calibrated import CalibratedMethod
+from dpw.sequences import Positions
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class _Queries(Adaptation):
         """Without prefix keys the [CLS] query is asked about the patches' own keys."""
         self.layers, self.keys, self.sums = layers, keys, sums
 
-    def value(self, block: int, x: Tensor, q: Tensor) -> None:
+    def value(self, block: int, x: Tensor, q: Tensor, positions: Positions) -> None:  # noqa: ARG002
         """Sum the scores of one block over its heads and prefixes."""
         heads, width = q.shape[1], q.shape[-1]
         if self.keys is None:

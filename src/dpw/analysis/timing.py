@@ -13,6 +13,7 @@ from dpw.adaptation import Adaptation
 from dpw.analysis.subject import Subject
 from dpw.images import Images
 from dpw.methods.dpw import DPW, DPWAdaptation
+from dpw.sequences import Positions
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class _Attention(Adaptation):
         """Take the prefix values for keys too: the cost does not depend on what they are."""
         self.own = own
 
-    def value(self, block: int, x: Tensor, q: Tensor) -> Tensor:  # noqa: ARG002
+    def value(self, block: int, x: Tensor, q: Tensor, positions: Positions) -> Tensor:  # noqa: ARG002
         """The residual of attention."""
         values = self.own.blocks[block][2]
         return paper.attention_residual(q, values, values)
@@ -44,19 +45,19 @@ class _RePA(Adaptation):
         """Take the learned parameters."""
         self.own = own
 
-    def value(self, block: int, x: Tensor, q: Tensor) -> Tensor:  # noqa: ARG002
+    def value(self, block: int, x: Tensor, q: Tensor, positions: Positions) -> Tensor:  # noqa: ARG002
         """Prefix output without normalisation and filtering."""
         weight, bias, values = self.own.blocks[block][:3]
-        return paper.prefix_output(torch.sigmoid(paper.repa_scores(x, weight, bias)), values)
+        return paper.prefix_output(torch.sigmoid(paper.repa_scores(x, weight, bias[:, positions])), values)
 
 
 class _CondAct(_RePA):
     """RePA with conditional normalisation and filtering."""
 
-    def value(self, block: int, x: Tensor, q: Tensor) -> Tensor:  # noqa: ARG002
+    def value(self, block: int, x: Tensor, q: Tensor, positions: Positions) -> Tensor:  # noqa: ARG002
         """Prefix output of the filtered weights."""
         weight, bias, values = self.own.blocks[block][:3]
-        scores = paper.repa_scores(x, weight, bias)
+        scores = paper.repa_scores(x, weight, bias[:, positions])
         g, _ = paper.conditional_norm(scores)
         cutoff = self.own.cutoff(block, scores)
         return paper.prefix_output(g if cutoff is None else paper.conditional_filter(g, cutoff), values)

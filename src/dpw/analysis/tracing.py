@@ -12,6 +12,7 @@ from dpw.errors import InputError
 from dpw.images import Images
 from dpw.methods.calibrated import rows_by_task
 from dpw.methods.dpw import DPW, DPWAdaptation
+from dpw.sequences import Positions
 
 
 class BlockRecord(NamedTuple):
@@ -39,10 +40,10 @@ class TracedAdaptation(Adaptation):
         """Wrap an adaptation for one call."""
         self.inner, self.task, self.rows, self.visit = inner, task, rows, visit
 
-    def value(self, block: int, x: Tensor, q: Tensor) -> Tensor:
+    def value(self, block: int, x: Tensor, q: Tensor, positions: Positions) -> Tensor:
         """The residual of the wrapped adaptation, after its parts were shown and found to add up to it."""
-        residual = self.inner.value(block, x, q)
-        record = self.record(block, x, q)
+        residual = self.inner.value(block, x, q, positions)
+        record = self.record(block, x, q, positions)
         heads = record.adapter_weight.shape[1]
         by_head = record.adapter_output.reshape(*x.shape[:2], heads, -1)
         adapted = (record.adapter_weight.transpose(1, 2).unsqueeze(-1) * by_head).flatten(2)
@@ -54,11 +55,11 @@ class TracedAdaptation(Adaptation):
         self.visit(record)
         return residual
 
-    def record(self, block: int, x: Tensor, q: Tensor) -> BlockRecord:
+    def record(self, block: int, x: Tensor, q: Tensor, positions: Positions) -> BlockRecord:
         """All parts of the residual by the paper's equations."""
         inner = self.inner
         weight, bias, values, down, up, up_bias = inner.blocks[block]
-        scores = paper.repa_scores(x, weight, bias)
+        scores = paper.repa_scores(x, weight, bias[:, positions])
         g, total = paper.conditional_norm(scores)
         cutoff = inner.cutoff(block, scores)
         if cutoff is not None:
