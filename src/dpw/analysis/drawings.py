@@ -9,7 +9,7 @@ from dpw.analysis.cutoffs import CutoffComparison
 from dpw.analysis.prefix_lengths import LengthPoint
 from dpw.analysis.queries import QuerySimilarity, TokenPlane
 from dpw.analysis.score_maps import ScoreMaps
-from dpw.analysis.timing import ComponentTimes
+from dpw.analysis.timing import TASK_TIME, ComponentTimes
 from dpw.analysis.token_weights import OutputCosines, WeightDistribution
 from dpw.report.style import (
     BLUE,
@@ -154,7 +154,7 @@ def draw_score_maps(data: ScoreMaps) -> "Figure":
         names = ("image", f"attention\n({data.attention_from})", "RePA")
         for row, name in enumerate(names):
             axes[row * columns].set_ylabel(name)
-        bar = figure.colorbar(drawn, ax=axes[columns:], fraction=0.03, pad=0.02, ticks=[0, 1])
+        bar = figure.colorbar(drawn, ax=axes, shrink=0.6, fraction=0.03, pad=0.02, ticks=[0, 1])
         bar.ax.set_yticklabels(["lowest", "highest"])
     return figure
 
@@ -174,7 +174,7 @@ def draw_weight_distribution(data: WeightDistribution) -> "Figure":
             axis.set_ylim(0, highest)
             share = axis.twinx()
             (line,) = share.plot(blocks, data.prefix_share[place], "o-", color=PURPLE, markersize=3.5)
-            share.set_ylim(0, 1.05)
+            share.set_ylim(0, 1.12)
             share.spines["right"].set_visible(True)
             share.set_yticks([0, 0.5, 1] if place % columns == columns - 1 else [])
             axis.set_yticks(axis.get_yticks() if place % columns == 0 else [])
@@ -239,8 +239,12 @@ def draw_cutoffs(data: CutoffComparison) -> "Figure":
 
 
 def draw_cls_scores(data: ClsScores, blocks: Sequence[int] | None = None) -> "Figure":
-    """Histograms of the standardised scores, with the standard normal density over them."""
-    chosen = list(blocks) if blocks is not None else _some(len(data.standardised), 6)
+    """Histograms of the standardised scores, with the standard normal density over them.
+
+    The first block is left out by default: before it [CLS] has seen no patch and is the same for every image.
+    """
+    later = range(min(1, len(data.standardised) - 1), len(data.standardised))
+    chosen = list(blocks) if blocks is not None else [later[place] for place in _some(len(later), 6)]
     columns = min(3, len(chosen))
     rows = math.ceil(len(chosen) / columns)
     with style():
@@ -273,6 +277,8 @@ def draw_prefix_lengths(data: Mapping[str, Sequence[LengthPoint]]) -> "Figure":
     shades = looks(list(data))
     with style():
         figure, (axis,) = new_figure(5.6, 3.3)
+        from matplotlib.ticker import EngFormatter
+
         for method, points in data.items():
             look = shades[method]
             x, y = [point.parameters for point in points], [point.mean for point in points]
@@ -287,8 +293,7 @@ def draw_prefix_lengths(data: Mapping[str, Sequence[LengthPoint]]) -> "Figure":
                     ha="center",
                     fontsize=7.5,
                 )
-        axis.set_xscale("log")
-        axis.minorticks_off()
+        axis.xaxis.set_major_formatter(EngFormatter())
         axis.set_xlabel("learned parameters, all tasks together")
         axis.set_ylabel("mean of Transfer, Avg and Last, %")
         axis.margins(x=0.12, y=0.22)
@@ -301,7 +306,7 @@ def draw_component_times(data: ComponentTimes) -> "Figure":
     """A bar for each stage; what the method adds stands out from plain CLIP."""
     with style():
         figure, (axis,) = new_figure(6.4, 0.9 + 0.34 * len(data.names))
-        colours = {"plain CLIP": GREY, "+ attention over prefixes": ORANGE, "identifying the task": GREEN}
+        colours = {"plain CLIP": GREY, "+ attention over prefixes": ORANGE, TASK_TIME: GREEN}
         shades = [colours.get(name, BLUE) for name in data.names]
         axis.barh(range(len(data.names)), data.milliseconds, color=shades, height=0.65)
         for place, value in enumerate(data.milliseconds):

@@ -33,16 +33,12 @@ class Request:
     subject: Subject
     folder: Path
     beside: tuple[Path, ...]
+    tasks: tuple[str, str]  # examples; the first alone where one is enough
 
     @property
     def task(self) -> str:
-        """The first learned task, which stands as an example."""
-        return self.subject.method.task_names[0]
-
-    @property
-    def pair(self) -> tuple[str, str]:
-        """The first and the last learned task."""
-        return self.task, self.subject.method.task_names[-1]
+        """The task that stands as an example."""
+        return self.tasks[0]
 
 
 class PaperFigure(NamedTuple):
@@ -73,13 +69,13 @@ FIGURES: Mapping[str, PaperFigure] = {
     "token-plane": PaperFigure(
         "Tokens of two tasks in the plane",
         "Clouds that lie apart before the projection and mix after it have lost what tells the tasks apart.",
-        lambda request: token_plane(request.subject, request.pair),
+        lambda request: token_plane(request.subject, request.tasks),
         draw.draw_token_plane,
     ),
     "token-plane-umap": PaperFigure(
         "Tokens of two tasks in the plane, by UMAP",
         "As above, drawn by UMAP as in the paper.",
-        lambda request: token_plane(request.subject, request.pair, how="umap"),
+        lambda request: token_plane(request.subject, request.tasks, how="umap"),
         draw.draw_token_plane,
     ),
     "score-maps": PaperFigure(
@@ -134,16 +130,22 @@ def make_figures(
     *,
     beside: Sequence[str | Path] = (),
     only: Sequence[str] | None = None,
+    tasks: tuple[str, str] | None = None,
     images: int = 64,
     told: Callable[[str], None] = lambda _: None,
 ) -> list[Picture]:
-    """Write each figure as PNG and SVG with its data as JSON; `beside` are further runs to compare with."""
+    """Write each figure as PNG and SVG with its data as JSON.
+
+    `beside` are further runs to compare with, `tasks` two learned tasks that serve as examples (the first and
+    the last by default).
+    """
     need_matplotlib()
     names = [name for name in FIGURES if name not in ON_REQUEST] if only is None else list(only)
     for name in names:
         if name not in FIGURES:
             raise InputError(f"no figure is called {name!r}; there are {', '.join(FIGURES)}")
-    request = Request(open_run(run, images), Path(run), tuple(Path(folder) for folder in beside))
+    subject = open_run(run, images)
+    request = Request(subject, Path(run), tuple(map(Path, beside)), _examples(subject, tasks))
     pictures = []
     for name in names:
         told(name)
@@ -154,6 +156,15 @@ def make_figures(
         drawn = figure.drawing(data)
         pictures.append(save_picture(drawn, Path(output), name, figure.title, figure.caption))
     return pictures
+
+
+def _examples(subject: Subject, tasks: tuple[str, str] | None) -> tuple[str, str]:
+    """Two learned tasks."""
+    learned = subject.method.task_names
+    for name in tasks or ():
+        if name not in learned:
+            raise InputError(f"task {name!r} is not learned by this run; learned are {', '.join(learned)}")
+    return tasks or (learned[0], learned[-1])
 
 
 def plain(data: Any) -> Any:

@@ -15,6 +15,8 @@ from dpw.images import Images
 from dpw.methods.dpw import DPW, DPWAdaptation
 from dpw.sequences import Positions
 
+TASK_TIME = "identifying the task (a plain pass included)"
+
 
 @dataclass(frozen=True)
 class ComponentTimes:
@@ -75,7 +77,7 @@ def component_times(subject: Subject, repeats: int = 7) -> ComponentTimes:
         "+ RePA": lambda: backbone.encode_images(pixels, _RePA(own)),
         "+ RePA, CondAct": lambda: backbone.encode_images(pixels, _CondAct(own)),
         "+ RePA, CondAct, RWM": lambda: backbone.encode_images(pixels, own),
-        "identifying the task": lambda: method.route(Images.of(pixels)),
+        TASK_TIME: lambda: method.route(Images.of(pixels)),
     }
     measured = {name: [0.0] * repeats for name in work}
     with torch.inference_mode():

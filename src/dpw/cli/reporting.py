@@ -34,6 +34,9 @@ def figures(
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Folder for the files; RUN/figures by default.")] = None,
     only: Annotated[str | None, typer.Option(help="Names of figures, separated by commas.")] = None,
+    tasks: Annotated[
+        str | None, typer.Option(help="Two tasks as examples, as A,B; the first and the last by default.")
+    ] = None,
     images: Annotated[int, typer.Option(min=1, help="Images of each task to look at, at most.")] = 64,
     as_json: Json = False,
 ) -> None:
@@ -47,6 +50,7 @@ def figures(
         folder,
         beside=beside or (),
         only=chosen,
+        tasks=None if tasks is None else _two(tasks),
         images=images,
         told=lambda name: typer.echo(f"drawing {name}", err=True),
     )
@@ -58,6 +62,16 @@ def figures(
         return
     for one in pictures:
         typer.echo(f"{folder / one.name}.png  {one.title}")
+
+
+def _two(names: str) -> tuple[str, str]:
+    """Two names out of `A,B`."""
+    from dpw.errors import InputError
+
+    first, separator, second = (part.strip() for part in names.partition(","))
+    if not separator or not first or not second or "," in second:
+        raise InputError(f"--tasks {names!r} must name two tasks, as A,B")
+    return first, second
 
 
 def explain(
