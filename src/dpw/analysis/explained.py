@@ -10,8 +10,10 @@ from dpw.report.style import BLUE, GREY, need_matplotlib, style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from torch import Tensor
 
-COLUMNS = 6
+MOST_COLUMNS = 6
+SMALLEST_SCALE = 0.01  # a map of nothing stays dark instead of showing rounding
 TASKS_SHOWN = 8
 
 
@@ -21,11 +23,15 @@ def draw_explanation(data: Explanation) -> "Figure":
     from matplotlib.figure import Figure
 
     blocks = 0 if data.tokens is None else len(data.tokens.prefix)
-    bands = math.ceil(blocks / COLUMNS)
+    bands = math.ceil(blocks / MOST_COLUMNS)
+    columns = math.ceil(blocks / max(bands, 1))
     with style():
         figure = Figure(figsize=(7.6, 2.6 + 2.35 * bands), layout="constrained")
+        figure.get_layout_engine().set(h_pad=0.08, w_pad=0.06)  # type: ignore[union-attr,call-arg]
         parts = figure.subfigures(1 + bands, 1, height_ratios=[2.4, *([2.35] * bands)], squeeze=False)[:, 0]
         above = parts[0].subplots(1, 4, width_ratios=(1, 1, 1, 1.25))
+        for axis in above[:3]:
+            axis.set_anchor("N")
         show_image(above[0], data.pixels)
         above[0].set_title(_answer(data))
         if data.tokens is None:
@@ -34,7 +40,7 @@ def draw_explanation(data: Explanation) -> "Figure":
         else:
             _means(above[1:3], data.pixels, data.tokens)
             for band in range(bands):
-                _blocks(parts[1 + band], data, band * COLUMNS)
+                _blocks(parts[1 + band], data, band * columns, columns)
         _likelihoods(above[3], data.tasks)
     return figure
 
@@ -52,32 +58,37 @@ def _means(axes: "list[Axes]", pixels: object, tokens: TokenWeights) -> None:
         axes, (tokens.prefix, tokens.adapter), ("prefixes", "adapter"), strict=True
     ):
         mean = values.mean(dim=0)
-        drawn = overlay(axis, pixels, mean, 0.0, float(mean.max()))  # type: ignore[arg-type]
+        drawn = overlay(axis, pixels, mean, 0.0, _top(mean))  # type: ignore[arg-type]
         axis.set_title(f"{name}\nmean over blocks")
         bar = axis.figure.colorbar(drawn, ax=axis, orientation="horizontal", fraction=0.06, pad=0.03)
         bar.ax.locator_params(nbins=3)
         bar.ax.tick_params(labelsize=7)
 
 
-def _blocks(part: object, data: Explanation, start: int) -> None:
+def _blocks(part: object, data: Explanation, start: int, columns: int) -> None:
     """Two rows of maps for some blocks, all on the scale of their row's largest value."""
     assert data.tokens is not None
-    axes = part.subplots(2, COLUMNS, squeeze=False)  # type: ignore[attr-defined]
+    axes = part.subplots(2, columns, squeeze=False)  # type: ignore[attr-defined]
     for row, (values, name) in enumerate(
         ((data.tokens.prefix, "prefixes"), (data.tokens.adapter, "adapter"))
     ):
-        for column in range(COLUMNS):
+        for column in range(columns):
             axis, block = axes[row, column], start + column
             if block >= len(values):
                 axis.set_axis_off()
                 continue
-            drawn = overlay(axis, data.pixels, values[block], 0.0, float(values.max()))
+            drawn = overlay(axis, data.pixels, values[block], 0.0, _top(values))
             if row == 0:
                 axis.set_title(f"block {block + 1}", fontweight="normal")
         axes[row, 0].set_ylabel(name)
         bar = part.colorbar(drawn, ax=list(axes[row]), fraction=0.02, pad=0.01)  # type: ignore[attr-defined]
         bar.ax.locator_params(nbins=3)
         bar.ax.tick_params(labelsize=7)
+
+
+def _top(values: "Tensor") -> float:
+    """The upper end of a colour scale."""
+    return max(float(values.max()), SMALLEST_SCALE)
 
 
 def _likelihoods(axis: "Axes", tasks: list[TaskLikelihood]) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+LINEAR_BELOW = 10_000  # parameters below which the axis is linear, so that zero has a place
+
 
 def group_looks(section: Section) -> dict[str, Look]:
     """A look for each group: its method's own colour while the method occurs once."""
@@ -95,7 +97,7 @@ def accuracy_over_time(section: Section) -> "Figure":
 def _legend_above(figure: "Figure", axis: "Axes") -> None:
     """One legend for the whole figure, over the axes and never on them."""
     handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 3))
+    figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 4))
 
 
 def losses(section: Section) -> "Figure":
@@ -155,13 +157,12 @@ def parameters_against_accuracy(section: Section) -> "Figure":
     shades = group_looks(section)
     with style():
         figure, (axis,) = new_figure(6.2, 3.6)
-        smallest = 1.0
         points: list[tuple[float, float, str]] = []
         for group in section.groups:
             mean, look = _height(group), shades[group.label]
             if mean is None:
                 continue
-            x = max(float(group.first["parameters"]), smallest)
+            x = float(group.parameters)
             axis.plot(x, mean, look.marker, color=look.colour, markersize=8)
             points.append((x, mean, group.label))
         for entry in published_for(section.first["benchmark"], section.first["setting"]):
@@ -169,8 +170,10 @@ def parameters_against_accuracy(section: Section) -> "Figure":
                 y = (entry.transfer + entry.avg + entry.last) / 3
                 axis.plot(entry.params, y, "o", markerfacecolor="none", color=GREY, markersize=7)
                 points.append((float(entry.params), y, f"{entry.method} (published)"))
-        axis.set_xscale("symlog", linthresh=1000)
-        axis.set_xlim(left=-200)
+        axis.set_xscale("symlog", linthresh=LINEAR_BELOW, linscale=0.6)
+        most = max((x for x, _, _ in points), default=LINEAR_BELOW)
+        axis.set_xticks([0, *(10**power for power in range(4, 1 + math.ceil(math.log10(max(most, 10**4)))))])
+        axis.set_xlim(-0.25 * LINEAR_BELOW, 2 * max(most, LINEAR_BELOW))
         axis.set_xlabel("learned parameters, all tasks together")
         axis.set_ylabel("mean of Transfer, Avg and Last, %" if _all_complete(section) else "accuracy, %")
         axis.grid()

@@ -76,6 +76,11 @@ class Group:
         rows = [run.results["metrics"]["per_task"].get(name, absent) for run in self.runs]
         return average_table([[row] for row in rows])[0]
 
+    @property
+    def parameters(self) -> int:
+        """Learned parameters; where the seed decides how many (adaptive heads), the mean."""
+        return round(statistics.fmean(run.results["parameters"] for run in self.runs))
+
     def seconds(self, name: str) -> Spread | None:
         """Time spent learning or measuring."""
         return spread([run.results["seconds"].get(name) for run in self.runs])

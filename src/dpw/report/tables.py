@@ -51,8 +51,7 @@ def _own_row(group: Group) -> tuple[Cell, ...]:
     """One method as we measured it."""
     metrics = [group.metric(name) for name in METRICS]
     seeds = ", ".join(str(run.results["seed"]) for run in group.runs)
-    source = f"this report, protocol {group.first['protocol']}"
-    return (group.label, *metrics, int(group.first["parameters"]), seeds, source)
+    return (group.label, *metrics, group.parameters, seeds, "this report")
 
 
 def _published_row(entry: Any) -> tuple[Cell, ...]:
@@ -112,7 +111,7 @@ def total_timings(section: Section) -> Table:
 def configuration(section: Section) -> Table:
     """Every setting of every method, dotted names in lines."""
     flat = [flatten(group.first["method_config"]) for group in section.groups]
-    names = sorted({name for one in flat for name in one})
+    names = sorted({name for one in flat for name in one if name != "seed"})
     rows = tuple((name, *(one.get(name, "") for one in flat)) for name in names)
     header = ("Setting", *(group.label for group in section.groups))
     return Table("configuration", "Configuration", header, rows, "Empty: the method has no such setting.")
