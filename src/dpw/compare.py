@@ -117,14 +117,14 @@ def _table(found: Sequence[Mapping[str, Any]], published: bool) -> Table:
         notes.append("[batch-vote]: all images of a batch share one decision, which tells the method more.")
     if published:
         presets = frozenset(str(result["preset"]) for result in found)
-        same = _as_published(conditions)
+        same = as_published(conditions)
         printed = [_printed(row) for row in figures_of(conditions["benchmark"], presets)] if same else []
         rows += printed
         notes.append(_about_published(conditions, printed))
     return Table(conditions, tuple(rows), tuple(notes))
 
 
-def _as_published(conditions: Mapping[str, Any]) -> bool:
+def as_published(conditions: Mapping[str, Any]) -> bool:
     """Whether the runs saw the benchmark as it is known: its tasks, its order, its number of images."""
     for known in list_benchmarks():
         if known.name == conditions["benchmark"]:

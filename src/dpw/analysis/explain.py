@@ -68,7 +68,8 @@ def explain(
     method = learner.method
     array = method.backbone.preprocessing.pixels(open_image(Path(image)))
     pixels = torch.from_numpy(array)[None].to(method.backbone.device)
-    tokens = token_weights(method, pixels) if isinstance(method, DPW) and method.tasks else None
+    shown = isinstance(method, DPW) and bool(method.tasks) and not method.config.varied
+    tokens = token_weights(method, pixels) if isinstance(method, DPW) and shown else None
     return Explanation(prediction, likelihoods(learner, pixels), pixels[0].cpu(), tokens)
 
 

@@ -4,7 +4,6 @@ import math
 from typing import TYPE_CHECKING
 
 from dpw.report.load import Group, Number, Section
-from dpw.report.published import published_for
 from dpw.report.style import (
     FAINT,
     GREY,
@@ -165,11 +164,11 @@ def parameters_against_accuracy(section: Section) -> "Figure":
             x = float(group.parameters)
             axis.plot(x, mean, look.marker, color=look.colour, markersize=8)
             points.append((x, mean, group.label))
-        for entry in published_for(section.first["benchmark"], section.first["setting"]):
-            if entry.params and None not in (entry.transfer, entry.avg, entry.last):
-                y = (entry.transfer + entry.avg + entry.last) / 3
-                axis.plot(entry.params, y, "o", markerfacecolor="none", color=GREY, markersize=7)
-                points.append((float(entry.params), y, f"{entry.method} (published)"))
+        for printed in section.published:
+            if printed.parameters is not None and printed.preset == "default":
+                x = printed.parameters * 1e6
+                axis.plot(x, printed.mean, "o", markerfacecolor="none", color=GREY, markersize=7)
+                points.append((x, printed.mean, f"{printed.method} (published)"))
         axis.set_xscale("symlog", linthresh=LINEAR_BELOW, linscale=0.6)
         most = max((x for x, _, _ in points), default=LINEAR_BELOW)
         axis.set_xticks([0, *(10**power for power in range(4, 1 + math.ceil(math.log10(max(most, 10**4)))))])

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from dpw import results
+from dpw.compare import CONDITIONS, as_published
 from dpw.errors import InputError
+from dpw.published import Published, figures_of
 
 Number = float | None
 
@@ -97,7 +99,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Section:
-    """Groups that may be compared: same benchmark, setting, protocol, shots and tasks."""
+    """Groups that may be compared: same benchmark, setting, protocol, shots, tasks and CLIP."""
 
     title: str
     groups: tuple[Group, ...]
@@ -111,6 +113,14 @@ class Section:
     def tasks(self) -> list[str]:
         """The tasks in order."""
         return self.groups[0].tasks
+
+    @property
+    def published(self) -> list[Published]:
+        """What papers print, if the benchmark was run as it is known; ablations only beside their own."""
+        if not as_published({name: self.first[name] for name in CONDITIONS}):
+            return []
+        presets = frozenset(str(group.first["preset"]) for group in self.groups)
+        return figures_of(str(self.first["benchmark"]), presets)
 
 
 def read_run(folder: Path) -> Run:
@@ -168,14 +178,13 @@ def _gather(runs: Sequence[Run], key: Callable[[dict[str, Any]], str]) -> list[l
 
 def _question(content: dict[str, Any]) -> str:
     """What two runs must share to stand in one table."""
-    names = ("benchmark", "setting", "protocol", "shots", "merge_equal_names", "tasks")
-    return json.dumps([content[name] for name in names])
+    return json.dumps([content[name] for name in CONDITIONS])
 
 
 def _identity(content: dict[str, Any]) -> str:
     """What two runs share that differ only in their seed."""
     config = {key: value for key, value in content["method_config"].items() if key != "seed"}
-    return json.dumps([content["method"], content["model"], config], sort_keys=True)
+    return json.dumps([content["method"], config], sort_keys=True)
 
 
 def _labels(runs: Sequence[Run]) -> list[str]:
@@ -211,7 +220,8 @@ def _short(settings: dict[str, Any], runs: Sequence[Run]) -> str:
 def _title(content: dict[str, Any]) -> str:
     """What was asked of every method."""
     shots = f", {content['shots']} shots" if content["shots"] else ""
-    return f"{content['benchmark']}, {content['setting']}, protocol {content['protocol']}{shots}"
+    known = f"{content['benchmark']}, {content['setting']}, protocol {content['protocol']}{shots}"
+    return f"{known}, CLIP {content['model']}"
 
 
 def spread(values: Sequence[Number]) -> Spread | None:

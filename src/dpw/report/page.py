@@ -8,6 +8,7 @@ from dpw.report.style import Picture, inline_svg
 from dpw.report.tables import Cell, Table, exact, shown
 
 PIXELS_PER_INCH = 96
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 CSS = """
 :root { color-scheme: light dark; --ink: #1a1a1b; --paper: #ffffff; --soft: #f4f5f7; --line: #c8c8c9;
@@ -67,6 +68,8 @@ def page(title: str, introduction: str, chapters: Sequence[Chapter], files: str)
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         # Without an own icon a browser would ask the server for one.
         '<link rel="icon" href="data:,">\n'
+        # The browser itself refuses whatever would leave the page.
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         f"<title>{escape(title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
         f"<h1>{escape(title)}</h1>\n<p>{escape(introduction)}</p>\n{_contents(chapters)}\n<main>\n{body}\n</main>\n"
         "</body>\n</html>\n"

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dpw.published import Published
 from dpw.report.load import Group, Number, Section, Spread
-from dpw.report.published import published_for
 
 Cell = str | int | float | Spread | None
 
@@ -36,12 +36,11 @@ class Table:
 def summary(section: Section) -> Table:
     """Every method in one line, and the published figures of the same benchmark below."""
     rows = [_own_row(group) for group in section.groups]
-    published = published_for(section.first["benchmark"], section.first["setting"])
-    rows += [_published_row(entry) for entry in published]
+    rows += [_published_row(row) for row in section.published]
     note = "Percent; ± is the deviation over seeds. " + (
-        "Published rows are printed as their papers give them; compare only under the same protocol."
-        if published
-        else "No published figures exist for this benchmark."
+        "Published rows are copied as printed, for CLIP ViT-B/16; compare only under the same protocol."
+        if section.published
+        else "No figures are published for this benchmark in this form."
     )
     header = ("Method", *METRICS.values(), "Parameters", "Seeds", "From")
     return Table("summary", "Summary", header, tuple(rows), note)
@@ -54,13 +53,23 @@ def _own_row(group: Group) -> tuple[Cell, ...]:
     return (group.label, *metrics, group.parameters, seeds, "this report")
 
 
-def _published_row(entry: Any) -> tuple[Cell, ...]:
+def _published_row(printed: Published) -> tuple[Cell, ...]:
     """One method as a paper prints it."""
-    three = (entry.transfer, entry.avg, entry.last)
-    complete = all(value is not None for value in three)
-    mean = round(sum(three) / 3, 1) if complete else None
-    source = f"published: {entry.source}, protocol {entry.protocol}"
-    return (f"{entry.method} (published)", *three, mean, None, None, entry.params, None, source)
+    preset = "" if printed.preset == "default" else f" {printed.preset}"
+    parameters = None if printed.parameters is None else round(printed.parameters * 1e6)
+    note = f"; {printed.note}" if printed.note else ""
+    return (
+        f"{printed.method}{preset} (published)",
+        printed.transfer,
+        printed.avg,
+        printed.last,
+        printed.mean,
+        None,
+        None,
+        parameters,
+        None,
+        f"{printed.source}, protocol {printed.protocol}{note}",
+    )
 
 
 def per_task(section: Section) -> Table:
