@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test demo lint types unit soak slow site format clean
+.PHONY: test demo table lint types unit soak slow site format clean
 
 test: lint types unit
 
@@ -29,6 +29,10 @@ demo: $(STAMP)
 	$(BIN)/dpw run mini
 	$(BIN)/dpw report runs/mini/* --output runs/mini/report.html
 	@echo "Look at runs/mini/report.html, then try: $(BIN)/dpw learn YOUR_FOLDER --into my-model --model mini"
+
+# Every method on mini with three seeds, and docs/results.md from the results; may be stopped and goes on.
+table: $(STAMP)
+	$(BIN)/python tools/table.py
 
 # Two hundred kills instead of twenty.
 soak: $(STAMP)

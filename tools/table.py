@@ -1,0 +1,138 @@
+"""Run every method on `mini` with three seeds and write docs/results.md: `python tools/table.py`.
+
+Finished runs are not repeated and interrupted ones go on, so the command may be stopped at any time.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from dpw.compare import Row, Table, compare
+from dpw.methods import METHODS
+from dpw.published import figures_of
+from dpw.results import read
+from dpw.tables import as_markdown
+
+PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+BEGIN, END = "<!-- made by tools/table.py -->", "<!-- end of what tools/table.py made -->"
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line; what is not known here is passed on to `dpw run`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--benchmark", default="mini")
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--jobs", type=int, default=2, help="methods at once, one thread each")
+    parser.add_argument("--runs", type=Path, default=Path("runs/table"))
+    parser.add_argument("--page", type=Path, default=PAGE)
+    known, rest = parser.parse_known_args(given)
+    known.rest = rest
+    return known
+
+
+def command(method: str, options: argparse.Namespace) -> list[str]:
+    """What is run for a method: all its seeds, each in a folder of its own."""
+    single = f"{method}-seed{options.seeds}" if "," not in options.seeds else ""
+    asked = ["run", options.benchmark, "--method", method, "--seeds", options.seeds]
+    return [*asked, "--output", str(options.runs / single), *options.rest]
+
+
+def run_method(method: str, options: argparse.Namespace) -> tuple[str, float, str]:
+    """All seeds of a method in a process of its own; gives its name, its time, and what went wrong."""
+    began = time.monotonic()
+    done = subprocess.run(  # noqa: S603 (our own command)
+        [sys.executable, "-m", "dpw", *command(method, options)],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return method, time.monotonic() - began, done.stderr if done.returncode else ""
+
+
+def run_all(options: argparse.Namespace) -> list[str]:
+    """Every method, some at a time; gives those that failed."""
+    methods, failed = options.methods.split(","), []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for method, seconds, error in pool.map(lambda name: run_method(name, options), methods):
+            print(f"{method:<14}{seconds:7.0f} s  {'failed' if error else ''}", flush=True)
+            if error:
+                print(error, file=sys.stderr)
+                failed.append(method)
+    return failed
+
+
+def folders(options: argparse.Namespace) -> list[Path]:
+    """The runs that the page is about, whatever else lies beside them."""
+    pairs = [(name, seed) for name in options.methods.split(",") for seed in options.seeds.split(",")]
+    wanted = [options.runs / f"{name}-seed{seed}" for name, seed in pairs]
+    return [folder for folder in wanted if (folder / "results.json").exists()]
+
+
+def section(options: argparse.Namespace) -> str:
+    """The part of the page that the runs decide."""
+    found = folders(options)
+    tables = [best_first(table) for table in compare(found)]
+    spent = sum(sum(read(folder)["seconds"].values()) for folder in found) / 60
+    told = [
+        f"{len(found)} runs, mean ± sample deviation over the seeds {options.seeds}.",
+        f"Learning and measuring took {spent:.0f} minutes of one thread in all.",
+    ]
+    lines = [" ".join(told), "", as_markdown(tables)]
+    return "\n".join([*lines, *(ranks(table) for table in tables)])
+
+
+def best_first(table: Table) -> Table:
+    """Rows by their mean, or their Last where a method has no Transfer."""
+
+    def score(row: Row) -> tuple[bool, float]:
+        """Methods without a mean come last."""
+        means = [row.values[name].mean for name in ("mean", "last")]
+        return means[0] is not None, means[0] if means[0] is not None else means[1] or 0.0
+
+    return Table(table.conditions, tuple(sorted(table.rows, key=score, reverse=True)), table.notes)
+
+
+def ranks(table: Table) -> str:
+    """The order of the methods here beside that of the published means on MTIL (order I)."""
+    printed = {row.method: row.mean for row in figures_of("mtil") if row.preset == "default"}
+    here = {row.label: row.values["mean"].mean for row in table.rows if row.label in printed}
+    measured = {name: value for name, value in here.items() if value is not None}
+    ours = sorted(measured, key=lambda name: -measured[name])
+    theirs = sorted(measured, key=lambda name: -printed[name])
+    lines = ["The same methods by their mean here, and by the published mean on MTIL order I:", ""]
+    lines += ["| method | here | rank | on MTIL | rank on MTIL |", "|---|---:|---:|---:|---:|"]
+    for name in ours:
+        places = [f"{order.index(name) + 1}" for order in (ours, theirs)]
+        lines.append(f"| {name} | {measured[name]:.1f} | {places[0]} | {printed[name]:.1f} | {places[1]} |")
+    return "\n".join(lines) + "\n"
+
+
+def write(page: Path, content: str) -> None:
+    """Replace what was made before; words written by hand around it stay."""
+    text = page.read_text(encoding="utf-8") if page.exists() else f"# Results\n\n{BEGIN}\n{END}\n"
+    if BEGIN not in text or END not in text:
+        sys.exit(f"{page} has no place for the table: put the two lines {BEGIN} and {END} where it belongs")
+    before, rest = text.split(BEGIN, 1)
+    after = rest.split(END, 1)[1]
+    page.write_text(f"{before}{BEGIN}\n\n{content}\n{END}{after}", encoding="utf-8")
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Run, then write."""
+    options = arguments(given)
+    failed = run_all(options)
+    write(options.page, section(options))
+    print(f"wrote {options.page}")
+    if failed:
+        sys.exit(f"these methods failed and are not in the table: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()
