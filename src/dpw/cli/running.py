@@ -60,7 +60,8 @@ def run(
     found = []
     for name in methods:
         for number in many_seeds:
-            folder = base / f"{name}-seed{number}" if several or output is None else base
+            own = name if preset == "default" else f"{name}-{preset.replace('/', '-')}"
+            folder = base / f"{own}-seed{number}" if several or output is None else base
             found.append(_start({**common, "method": name, "seed": number}, folder, checkpoint_seconds))
     _show(found, as_json)
 
