@@ -147,8 +147,14 @@ def methods(as_json: Json = False) -> None:
         return
     for entry in found:
         typer.echo(f"{entry['name']:<14}{entry['summary']}")
-        presets = [preset for preset in entry["presets"] if preset != "default"]
-        if presets:
+        if presets := _preset_names(entry["presets"]):
             typer.echo(f"{'':<14}presets: {', '.join(presets)}")
         if "reconstruction" in entry["status"]:
             typer.echo(f"{'':<14}{entry['status']}")
+
+
+def _preset_names(presets: list[str]) -> list[str]:
+    """The presets besides the default one; families such as `ablation/...` only by their size."""
+    single = [preset for preset in presets if "/" not in preset and preset != "default"]
+    families = [preset.split("/")[0] for preset in presets if "/" in preset]
+    return single + [f"{name}/... ({families.count(name)}, see --json)" for name in dict.fromkeys(families)]
