@@ -1,6 +1,7 @@
 """`dpw run`, `resume` and `methods`: benchmarks with one command."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -153,7 +154,7 @@ def methods(as_json: Json = False) -> None:
             typer.echo(f"{'':<14}{entry['status']}")
 
 
-def _preset_names(presets: list[str]) -> list[str]:
+def _preset_names(presets: Sequence[str]) -> list[str]:
     """The presets besides the default one; families such as `ablation/...` only by their size."""
     single = [preset for preset in presets if "/" not in preset and preset != "default"]
     families = [preset.split("/")[0] for preset in presets if "/" in preset]
