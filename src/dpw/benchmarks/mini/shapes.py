@@ -69,8 +69,8 @@ def _geometry() -> dict[str, tuple[Part, ...]]:
     }
 
 
-def _nature() -> dict[str, tuple[Part, ...]]:
-    """Plants, animals and weather."""
+def _plants() -> dict[str, tuple[Part, ...]]:
+    """What grows."""
     petals = tuple(
         disc(0.6 * np.cos(a), 0.6 * np.sin(a), 0.36) for a in np.linspace(0, 2 * np.pi, 6, endpoint=False)
     )
@@ -102,6 +102,12 @@ def _nature() -> dict[str, tuple[Part, ...]]:
             *_body(disc(-0.3, 0.2, 0.6, 0.7), disc(0.3, 0.2, 0.6, 0.7)),
             Part("dark", polygon(-0.05, -0.4, 0.1, -0.95, 0.22, -0.9, 0.08, -0.4)),
         ),
+    }
+
+
+def _animals_and_weather() -> dict[str, tuple[Part, ...]]:
+    """What moves by itself."""
+    return {
         "fish": (
             *_body(disc(-0.15, 0, 0.75, 0.5), polygon(0.4, 0, 1, -0.5, 1, 0.5)),
             Part("light", disc(-0.55, -0.12, 0.13)),
@@ -140,8 +146,8 @@ def _nature() -> dict[str, tuple[Part, ...]]:
     }
 
 
-def _things() -> dict[str, tuple[Part, ...]]:
-    """Things people make."""
+def _large_things() -> dict[str, tuple[Part, ...]]:
+    """Houses, vehicles and other things people make."""
     return {
         "house": (
             *_body(box(-0.7, -0.1, 0.7, 0.9)),
@@ -181,6 +187,12 @@ def _things() -> dict[str, tuple[Part, ...]]:
             Part("light", disc(0, -0.3, 0.16)),
             Part("light", polygon(-0.2, 0.6, 0.2, 0.6, 0, 1)),
         ),
+    }
+
+
+def _small_things() -> dict[str, tuple[Part, ...]]:
+    """Things people hold in a hand."""
+    return {
         "balloon": (
             *_body(disc(0, -0.3, 0.6, 0.68)),
             Part("dark", polygon(0, 0.35, 0.12, 0.5, -0.12, 0.5)),
@@ -220,7 +232,14 @@ def _things() -> dict[str, tuple[Part, ...]]:
     }
 
 
-OBJECTS: dict[str, tuple[Part, ...]] = {**_geometry(), **_nature(), **_things()}
+# The order matters: the pretraining numbers its concepts by it.
+OBJECTS: dict[str, tuple[Part, ...]] = {
+    **_geometry(),
+    **_plants(),
+    **_animals_and_weather(),
+    **_large_things(),
+    **_small_things(),
+}
 
 ARROWS: dict[str, Points] = {
     "right": ARROW,
