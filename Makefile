@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test demo table lint types unit soak slow site format clean
+.PHONY: test demo table lint types unit soak slow site format clean gallery
 
 test: lint types unit
 
@@ -40,6 +40,10 @@ soak: $(STAMP)
 
 slow: $(STAMP)
 	$(BIN)/pytest -m slow
+
+# The pictures of docs/gallery.md, from runs on the embedded model and benchmark.
+gallery: $(STAMP)
+	$(BIN)/python tools/gallery.py
 
 site: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
