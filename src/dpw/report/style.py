@@ -155,8 +155,7 @@ def heat_map(
     import numpy as np
 
     table = np.array([[np.nan if value is None else value for value in row] for row in values], dtype=float)
-    colours = mpl.colormaps[HEAT].copy()
-    colours.set_bad("none")
+    colours = mpl.colormaps[HEAT].with_extremes(bad="none")
     image = axis.imshow(np.ma.masked_invalid(table), cmap=colours, vmin=low, vmax=high, aspect="auto")
     for row, column in np.ndindex(table.shape):
         value = table[row, column]
@@ -190,6 +189,7 @@ def save_picture(
 
         with mpl.rc_context({"svg.hashsalt": name}):
             figure.savefig(drawn, format="svg", metadata={"Date": None}, facecolor="white")
+        figure.set_layout_engine("none")  # what was laid out once stays where it is
         figure.savefig(pixels, format="png", dpi=dpi, metadata={"Software": None})
     store.write_bytes(folder / f"{name}.svg", drawn.getvalue().encode())
     store.write_bytes(folder / f"{name}.png", pixels.getvalue())

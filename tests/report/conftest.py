@@ -1,0 +1,33 @@
+"""Finished toy runs: DPW with two seeds, DIKI, fine-tuning and plain CLIP."""
+
+import pytest
+
+from dpw.report import write_report
+from tests.engine.toy import make_toy, run
+
+TRAINING = {"training.epochs": 2, "training.batch_size": 4}
+SETTINGS = {
+    "dpw": TRAINING | {"prefix_length": 2, "adapter_rank": 4},
+    "diki": TRAINING | {"prefix_length": 2},
+    "finetune": {"training.iterations": 2, "training.warmup": 0, "training.batch_size": 4},
+    "zero-shot": {},
+}
+
+
+def make_runs(folder):
+    """A folder of runs over the toy benchmark."""
+    toy = make_toy(folder / "toy")
+    for method, settings in SETTINGS.items():
+        run(toy, folder / "runs" / f"{method}-seed0", method=method, settings=settings)
+    run(toy, folder / "runs" / "dpw-seed1", settings=SETTINGS["dpw"], seed=1)
+    return folder / "runs"
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory):
+    return make_runs(tmp_path_factory.mktemp("finished"))
+
+
+@pytest.fixture(scope="session")
+def report(runs, tmp_path_factory):
+    return write_report([runs], tmp_path_factory.mktemp("page") / "report.html")
