@@ -113,6 +113,16 @@ def test_runs_that_must_not_be_compared_get_chapters_of_their_own(runs, tmp_path
     assert sum("protocol zscl" in heading for heading in page.headings) == 1
 
 
+def test_what_a_method_cannot_answer_is_a_dash_and_not_a_number(runs, tmp_path):
+    content = found(runs / "zero-shot-seed0")
+    matrix = [[v if j <= i else None for j, v in enumerate(row)] for i, row in enumerate(content["accuracy"])]
+    metrics = results.summarize(matrix, content["zero_shot"])
+    other = changed_run(runs / "zero-shot-seed0", tmp_path / "other", accuracy=matrix, metrics=metrics)
+    page = read_report(write_report([other], tmp_path / "page.html"))
+    assert rows_of(page, "summary")["zero-shot"][0] == ("–", None)
+    assert rows_of(page, "accuracy-zero-shot")[content["tasks"][0]][1:] == [("–", None), ("–", None)]
+
+
 def test_names_are_text_and_never_markup(runs, tmp_path):
     tasks = ["<script>alert(1)</script>", 'a"b', "ü & co"]
     other = changed_run(runs / "zero-shot-seed0", tmp_path / "other", tasks=tasks, model="<img src=x>")

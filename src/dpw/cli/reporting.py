@@ -130,7 +130,7 @@ def _tell(found: Any, method: str, picture: Path) -> None:
         typer.echo(f"  task {one.task:<20} confidence {one.confidence:.3f}{likelihood}")
     if found.tokens is None:
         typer.echo(
-            f"method {method!r} has no weights by token: the picture shows only the image and the tasks"
+            f"no weights by token to show for method {method!r}: the picture has only the image and the tasks"
         )
     else:
         tokens = found.tokens

@@ -73,10 +73,9 @@ def accuracy_over_time(section: Section) -> "Figure":
             for group in section.groups:
                 look = shades[group.label]
                 line = [group.zero_shot[place], *(row[place] for row in group.matrix)]
-                known = [(step, value) for step, value in enumerate(line) if value is not None]
                 axis.plot(
-                    [step for step, _ in known],
-                    [value for _, value in known],
+                    range(len(line)),
+                    [math.nan if value is None else value for value in line],  # a gap, not a bridge
                     color=look.colour,
                     linestyle=look.dash,
                     marker=look.marker,
