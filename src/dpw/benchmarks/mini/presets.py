@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 BATCH = 32
-STEPS = 80
+STEPS = 40
+REFERENCE = 16  # pictures from outside in every step
 
 _FULL_FINETUNING: dict[str, Any] = {
     "training.learning_rate": 2e-4,
@@ -16,7 +17,7 @@ _FULL_FINETUNING: dict[str, Any] = {
     "training.iterations": STEPS,
     "training.warmup": STEPS // 10,
 }
-_DISTILLING = _FULL_FINETUNING | {"reference_batch": BATCH}
+_DISTILLING = _FULL_FINETUNING | {"reference_batch": REFERENCE}
 _PROMPTS: dict[str, Any] = {"training.batch_size": BATCH, "training.epochs": 10}
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
@@ -26,12 +27,12 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "lwf-vr": _DISTILLING | {"random_sentences": 200},
     "icarl": _DISTILLING | {"memory": 200},
     "zscl": _DISTILLING | {"average_every": STEPS // 10},
-    "gift": _FULL_FINETUNING | {"synthetic_batch": BATCH},
+    "gift": _FULL_FINETUNING | {"synthetic_batch": REFERENCE},
     "c-clip": {
         "training.learning_rate": 3e-4,
         "text_rate_factor": 1.0,
-        "training.batch_size": 2 * BATCH,
-        "training.epochs": 20,
+        "training.batch_size": BATCH,
+        "training.epochs": 5,
         "training.warmup": STEPS // 10,
         "rank": 8,
         "alpha": 16.0,
@@ -46,9 +47,9 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "router_iterations": 150,
         "reference_iterations": 300,
     },
-    "diki": {"training.batch_size": BATCH},
-    "dpw": {"training.batch_size": BATCH, "adapter_rank": 16},
-    "dpw-reduced": {"training.batch_size": BATCH},
+    "diki": {"training.batch_size": BATCH, "training.learning_rate": 20.0},
+    "dpw": {"training.batch_size": BATCH, "training.learning_rate": 10.0, "adapter_rank": 16},
+    "dpw-reduced": {"training.batch_size": BATCH, "training.learning_rate": 10.0},
     "coleclip": _PROMPTS | {"training.learning_rate": 3e-3},
     "dpeclip": _PROMPTS | {"training.learning_rate": 3e-3},
     "s-prompts": _PROMPTS | {"training.learning_rate": 0.05},
