@@ -1,7 +1,7 @@
 """Training settings that fit the embedded model and a few hundred images a task, by method.
 
 The published settings belong to CLIP ViT-B/16 and thousands of images: a model a hundred times smaller needs
-larger steps and far fewer of them. The same settings hold for all tasks; no test image had a say in them.
+larger steps and far fewer of them. The same settings hold for all tasks and were chosen on validation images.
 """
 
 from collections.abc import Mapping
