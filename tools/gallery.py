@@ -24,7 +24,7 @@ PAGE = ROOT / "docs" / "gallery.md"
 EXAMPLES = ("portraits", "signs")
 LENGTHS = (2, 4, 16)
 LARGEST = 60_000  # bytes of one picture
-COLOURS = (128, 64, 32, 16)
+COLOURS = (256, 128, 64, 32, 16)
 
 INTRODUCTION = """# Gallery
 

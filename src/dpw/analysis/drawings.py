@@ -288,9 +288,9 @@ def draw_prefix_lengths(data: Mapping[str, Sequence[LengthPoint]]) -> "Figure":
                 axis.annotate(
                     f"L={point.length}",
                     where,
-                    xytext=(0, 8),
+                    xytext=(6, 5),
                     textcoords="offset points",
-                    ha="center",
+                    ha="left",
                     fontsize=7.5,
                 )
         axis.xaxis.set_major_formatter(EngFormatter())
@@ -305,7 +305,7 @@ def draw_prefix_lengths(data: Mapping[str, Sequence[LengthPoint]]) -> "Figure":
 def draw_component_times(data: ComponentTimes) -> "Figure":
     """A bar for each stage; what the method adds stands out from plain CLIP."""
     with style():
-        figure, (axis,) = new_figure(6.4, 0.9 + 0.34 * len(data.names))
+        figure, (axis,) = new_figure(6.4, 1.0 + 0.36 * len(data.names))
         colours = {"plain CLIP": GREY, "+ attention over prefixes": ORANGE, TASK_TIME: GREEN}
         shades = [colours.get(name, BLUE) for name in data.names]
         axis.barh(range(len(data.names)), data.milliseconds, color=shades, height=0.65)

@@ -15,7 +15,7 @@ from dpw.images import Images
 from dpw.methods.dpw import DPW, DPWAdaptation
 from dpw.sequences import Positions
 
-TASK_TIME = "identifying the task (a plain pass included)"
+TASK_TIME = "identifying the task\n(a plain pass included)"
 
 
 @dataclass(frozen=True)

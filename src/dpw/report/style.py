@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -127,13 +128,15 @@ def looks(names: Sequence[str], fixed: dict[str, str] | None = None) -> dict[str
     taken = {fixed[name] for name in names if name in fixed}
     free = [colour for colour in PALETTE if colour not in taken] or list(PALETTE)
     given: dict[str, Look] = {}
-    others = 0
-    for place, name in enumerate(names):
+    others, used = 0, Counter[str]()
+    for name in names:
         colour = fixed.get(name)
         if colour is None:
             colour, others = free[others % len(free)], others + 1
-        dash = DASHES[(place // len(PALETTE)) % len(DASHES)]
-        given[name] = Look(colour, MARKERS[place % len(MARKERS)], dash)
+        # A colour keeps its marker; whoever has to share it gets another marker and dash.
+        turn, used[colour] = used[colour], used[colour] + 1
+        marker = MARKERS[(PALETTE.index(colour) + turn) % len(MARKERS)]
+        given[name] = Look(colour, marker, DASHES[turn % len(DASHES)])
     return given
 
 
@@ -187,6 +190,7 @@ def save_picture(
     with style():
         import matplotlib as mpl
 
+        figure.draw_without_rendering()  # one round of the layout more: the first may be too narrow
         with mpl.rc_context({"svg.hashsalt": name}):
             figure.savefig(drawn, format="svg", metadata={"Date": None}, facecolor="white")
         figure.set_layout_engine("none")  # what was laid out once stays where it is
