@@ -315,5 +315,4 @@ def draw_component_times(data: ComponentTimes) -> "Figure":
         axis.invert_yaxis()
         axis.set_xlim(0, max(data.milliseconds) * 1.18)
         axis.set_xlabel(f"milliseconds for one image, in batches of {data.images}")
-        axis.grid(axis="x")
     return figure

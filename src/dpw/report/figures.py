@@ -235,6 +235,5 @@ def times(section: Section) -> "Figure":
         axis.invert_yaxis()
         axis.set_xlim(0, max(start) * 1.15 or 1)
         axis.set_xlabel("seconds")
-        axis.grid(axis="x")
         _legend_above(figure, axis)
     return figure

@@ -38,7 +38,7 @@ figure svg { display: block; height: auto; } .files { font-size: .8rem; }
   .wide { overflow: visible; } table { font-size: 7.5pt; width: auto; } th, td { padding: .1rem .25rem; }
   tbody th, td.number, th.number { white-space: normal; }
   figure, tr { break-inside: avoid; } h2, h3 { break-after: avoid; }
-  figure svg { min-width: 0 !important; max-width: 100% !important; } }
+  figure svg { min-width: 0 !important; max-width: min(100%, 13cm) !important; } }
 """
 
 
