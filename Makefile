@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test demo table lint types unit soak slow site format clean gallery
+.PHONY: test demo table lint types unit soak slow bench bench-quick site format clean gallery
 
 test: lint types unit
 
@@ -40,6 +40,14 @@ soak: $(STAMP)
 
 slow: $(STAMP)
 	$(BIN)/pytest -m slow
+
+# How much faster than the straightforward way, on three shapes; hours on a CPU. See docs/performance.md.
+bench: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.bench
+
+# The same on the tiny shape, in a few minutes.
+bench-quick: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.bench --quick --shapes tiny
 
 # The pictures of docs/gallery.md, from runs on the embedded model and benchmark.
 gallery: $(STAMP)

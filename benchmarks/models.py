@@ -10,9 +10,11 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import CLIPConfig, CLIPModel
 
+from dpw.adaptation import Adaptation
 from dpw.backbone import Backbone
 from dpw.methods import ClassGroup, Method, create
 from dpw.methods.base import LearnedTask
+from dpw.methods.mixture import Experts, MixtureAdaptation, TaskRouter
 from dpw.preprocessing import Preprocessing
 
 TEMPLATE = "a photo of a {}."
@@ -31,10 +33,11 @@ class Shape:
     text_heads: int
     features: int
     vocabulary: int
+    spread: float = 1.0  # of the weights; a small CLIP needs more to tell images apart
 
 
 SHAPES = {
-    "tiny": Shape(32, 8, 4, 96, 64, 6, 4, 32, 1000),
+    "tiny": Shape(32, 8, 4, 96, 64, 6, 4, 32, 1000, 4.0),
     "vit-b-32": Shape(224, 32, 12, 768, 512, 12, 8, 512, 49408),
     "vit-b-16": Shape(224, 16, 12, 768, 512, 12, 8, 512, 49408),
 }
@@ -54,11 +57,15 @@ class WordTokenizer:
         return {"input_ids": [[self.vocabulary - 2, *row, self.vocabulary - 1] for row in rows]}
 
 
-def backbone(name: str) -> Backbone:
-    """A CLIP of a named shape, its weights drawn anew but always the same."""
+def backbone(name: str, tokens: int | None = None) -> Backbone:
+    """A CLIP of a named shape, its weights drawn anew but always the same.
+
+    `tokens` asks for another number of image tokens, as near as square patches come to it.
+    """
     shape = SHAPES[name]
+    patch = shape.patch if tokens is None else round(shape.image_size / (tokens - 1) ** 0.5)
     torch.manual_seed(0)
-    common = {"num_hidden_layers": shape.blocks, "initializer_factor": 1.0}
+    common = {"num_hidden_layers": shape.blocks, "initializer_factor": shape.spread}
     text = {
         "vocab_size": shape.vocabulary,
         "hidden_size": shape.text_width,
@@ -73,7 +80,7 @@ def backbone(name: str) -> Backbone:
         "intermediate_size": 4 * shape.image_width,
         "num_attention_heads": shape.image_heads,
         "image_size": shape.image_size,
-        "patch_size": shape.patch,
+        "patch_size": patch,
     }
     config = CLIPConfig(
         text_config=text | common, vision_config=image | common, projection_dim=shape.features
@@ -138,3 +145,35 @@ def start_training(method: Method) -> Method:
     """Let the newest task of a method learn again."""
     method.bank[-1].requires_grad_()  # type: ignore[index,union-attr]
     return method.train()
+
+
+def mixture(below: Backbone) -> Adaptation:
+    """MoE-Adapters in the image tower, with the published number and size of experts."""
+    generator = torch.Generator().manual_seed(0)
+    shape = below.image_shape
+    experts = Experts(shape, 22, 64, generator)
+    gates = torch.randn(shape.blocks, shape.width, 22, generator=generator)
+    return MixtureAdaptation(experts, TaskRouter(gates, torch.zeros_like(gates)), top=2, scale=0.1)
+
+
+def domain(name: str, task: int, count: int, seed: int = 0) -> Tensor:
+    """Images of one task: noise of its own colour and contrast."""
+    noise = photographs(name, count, seed=1000 * task + seed).float()
+    colour = torch.rand(1, 3, 1, 1, generator=torch.Generator().manual_seed(task)) * 160
+    return (noise * (0.1 + 0.25 * (task % 3) / 3) + colour).clamp(0, 255).to(torch.uint8)
+
+
+def add_domain_task(method: Any, name: str, index: int, classes: int) -> None:
+    """Append a task whose Gaussian stands where its images really are."""
+    add_task(method, index, classes)
+    features = method.frozen_image_features(domain(name, index, 4, seed=500)).double()
+    width = features.shape[1]
+    spread = 0.02 * torch.eye(width, dtype=torch.float64)
+    method.router.remove(len(method.router) - 1)
+    method.router.add(features.mean(dim=0), spread)
+
+
+def forget_all(method: Any) -> None:
+    """Back to nothing learned."""
+    while method.tasks:
+        method.forget(len(method.tasks) - 1)

@@ -16,6 +16,7 @@ class Images:
         self._load = load
         self._size = size
         self.keys = keys
+        self._found: dict[str, Tensor] = {}
 
     @classmethod
     def of(cls, pixels: Tensor, keys: Sequence[str] | None = None) -> "Images":
@@ -29,3 +30,9 @@ class Images:
     def pixels(self, rows: Sequence[int] | None = None) -> Tensor:
         """Fetch the pixels of some rows, or of all."""
         return self._load(range(self._size) if rows is None else rows)
+
+    def once(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
+        """What was computed for these images under a name, or compute it now."""
+        if name not in self._found:
+            self._found[name] = compute()
+        return self._found[name]

@@ -26,6 +26,7 @@ class GaussianRouter:
         self.width = width
         self.means: list[Tensor] = []
         self.choleskys: list[Tensor] = []
+        self._stacked: tuple[list[Tensor], Tensor, Tensor] | None = None
 
     def __len__(self) -> int:
         """How many tasks the router knows."""
@@ -46,8 +47,15 @@ class GaussianRouter:
 
     def log_likelihood(self, features: Tensor) -> Tensor:
         """log N(f; μ_t, Σ_t) of every image under every task, `(B, T)`, float64."""
-        stacked = torch.stack(self.means), torch.stack(self.choleskys)
-        return gaussian_log_likelihood(features.detach().cpu(), *stacked)
+        return gaussian_log_likelihood(features.detach().cpu(), *self._all())
+
+    def _all(self) -> tuple[Tensor, Tensor]:
+        """Means `(T, E)` and factors `(T, E, E)` of all tasks, joined again only when a task has changed."""
+        tasks = [*self.means, *self.choleskys]
+        known = self._stacked[0] if self._stacked is not None else []
+        if self._stacked is None or [id(one) for one in known] != [id(one) for one in tasks]:
+            self._stacked = tasks, torch.stack(self.means), torch.stack(self.choleskys)
+        return self._stacked[1:]
 
     def confidence(self, features: Tensor) -> Tensor:
         """The calibrated likelihood σ(ℓ/width − 1) of every image under every task, `(B, T)`."""

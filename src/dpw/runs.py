@@ -144,7 +144,7 @@ class _Run:
         method.feature_memory = FeatureMemory()
         rows = self.stored_rows()
         self.rewind(method, rows, log_bytes)
-        zero_shot = self.zero_shot()
+        zero_shot = self.zero_shot(method.feature_memory)
         for index, task in enumerate(self.benchmark.tasks):
             if index < len(rows):
                 continue
@@ -210,13 +210,14 @@ class _Run:
             store.write_json(self.row_path(index), row)
         return row
 
-    def zero_shot(self) -> list[float | None]:
-        """Accuracy of plain CLIP on every test set, measured once."""
+    def zero_shot(self, memory: FeatureMemory) -> list[float | None]:
+        """Accuracy of plain CLIP on every test set, measured once; its features are what routers look at."""
         path = self.folder / "rows" / "zero-shot.json"
         if path.exists():
             return list(store.read_json(path, "dpw run")["accuracy"])
         self.options.told("measuring plain CLIP on all test sets")
         plain = METHODS["zero-shot"](self.backbone, configure("zero-shot"))
+        plain.feature_memory = memory
         row = [test.accuracy for test in self.evaluator.row(plain, self.benchmark.tasks)]
         if self.accelerator.is_main_process:
             store.write_json(path, {"format": store.FORMAT, "accuracy": row})

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from dpw.backbone import Backbone
 from dpw.data.pixels import PixelCache
 from dpw.data.task import Task
 from dpw.errors import Interrupted
@@ -78,6 +79,7 @@ class Trainer:
     def fit(self, method: Method, task: Task, progress: ProgressFolder | None = None) -> Position:
         """Learn one task, from its beginning or from where a stored state stands."""
         method.to(self.accelerator.device)
+        prepare_towers(method)
         self.reseed(task, "begin")
         train = SplitImages(task.train, self.cache, self.accelerator.device)
         learned, shared = len(method.tasks), method.shared_snapshot()
@@ -231,6 +233,16 @@ class _Fit:
         self.method.load_progress_state(_section("progress", tensors))
         load_optimizer_tensors(self.optimizer, _section("optimizer", tensors))
         self.trainer.log.rewind(log_bytes)
+
+
+def prepare_towers(method: Method) -> None:
+    """Checkpoint and compile the towers as the settings say; methods may have several backbones."""
+    config = method.config.training
+    for module in method.modules():
+        if isinstance(module, Backbone):
+            module.gradient_checkpointing = config.gradient_checkpointing
+            if config.compile_towers:
+                module.compile()
 
 
 def known_task_accuracy(method: Method, images: SplitImages) -> float:

@@ -9,7 +9,7 @@ from benchmarks import models
 from dpw.images import Images
 from dpw.methods import Candidates
 
-CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+CLOSE = {"rtol": 1e-5, "atol": 2e-5}
 
 
 @pytest.fixture(scope="module")

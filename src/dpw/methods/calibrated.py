@@ -105,7 +105,11 @@ class CalibratedMethod(Method):
         return self.router.route(self.frozen_features(images), vote=self.config.decision == "batch-vote")
 
     def frozen_features(self, images: Images) -> Tensor:
-        """Normalised features of plain CLIP, which the router looks at."""
+        """Normalised features of plain CLIP, which the router looks at; once for every batch."""
+        return images.once("frozen", lambda: self._frozen_features(images))
+
+    def _frozen_features(self, images: Images) -> Tensor:
+        """From the memory where it knows them."""
         if self.feature_memory is None or images.keys is None:
             return self.frozen_image_features(images.pixels())
         keys = [("frozen", key) for key in images.keys]

@@ -34,6 +34,8 @@ class TrainingConfig(Settings):
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     drop_last: bool = True
     select: Literal["best-validation", "last"] = "best-validation"
+    gradient_checkpointing: bool = False  # less memory for more time; changes no number
+    compile_towers: bool = False  # by torch.compile
 
 
 class MethodConfig(Settings):

@@ -12,6 +12,9 @@ from dpw.methods.candidates import ClassGroup
 Encode = Callable[[int, ClassGroup, Tensor, Tensor], Tensor]
 
 
+KEPT_CLASSES = 100_000  # exactly encoded class features that are kept, 200 MB at 512 numbers each
+
+
 class WeightedTexts:
     """Text features for any weight: encoded exactly, or read from a grid that is filled once."""
 
@@ -21,10 +24,12 @@ class WeightedTexts:
         self.mode = mode
         self.points = points
         self._grid: dict[tuple[int, ClassGroup, int, bool], Tensor] = {}
+        self._encoded: dict[tuple[int, ClassGroup, float, bool], Tensor] = {}
 
     def clear(self) -> None:
         """Drop all kept text features, because tasks have moved."""
         self._grid.clear()
+        self._encoded.clear()
 
     def cosines(
         self, features: Tensor, task: int, group: ClassGroup, weight: Tensor, filtered: Tensor
@@ -40,9 +45,19 @@ class WeightedTexts:
         """Encode the texts once for each different weight."""
         out = features.new_empty(len(features), len(group.classes))
         for value, gate, rows in _equal_rows(weight, filtered):
-            texts = self.encode(task, group, weight.new_tensor([value]), filtered.new_tensor([gate]))
-            out[rows] = (features[rows] @ texts[0].to(features).T).to(out)
+            texts = self._exactly(task, group, value, gate)
+            out[rows] = (features[rows] @ texts.to(features).T).to(out)
         return out
+
+    def _exactly(self, task: int, group: ClassGroup, weight: float, gate: bool) -> Tensor:
+        """Class features `(C, E)` at one weight; the latest are kept."""
+        key = task, group, weight, gate
+        if key not in self._encoded:
+            while self._encoded and (len(self._encoded) + 1) * len(group.classes) > KEPT_CLASSES:
+                del self._encoded[next(iter(self._encoded))]
+            weights = torch.tensor([weight], dtype=torch.float64)
+            self._encoded[key] = self.encode(task, group, weights, torch.tensor([gate]))[0]
+        return self._encoded[key]
 
     def _interpolated(
         self, features: Tensor, task: int, group: ClassGroup, weight: Tensor, filtered: Tensor
@@ -74,6 +89,8 @@ class WeightedTexts:
 
 def _equal_rows(value: Tensor, filtered: Tensor) -> Iterator[tuple[float, bool, Tensor]]:
     """Rows that share a value and a gate, with both."""
-    pairs = list(zip(value.tolist(), filtered.tolist(), strict=True))
-    for pair in sorted(set(pairs)):
-        yield *pair, torch.tensor([row for row, other in enumerate(pairs) if other == pair])
+    found: dict[tuple[float, bool], list[int]] = {}
+    for row, pair in enumerate(zip(value.tolist(), filtered.tolist(), strict=True)):
+        found.setdefault(pair, []).append(row)
+    for pair in sorted(found):
+        yield *pair, torch.tensor(found[pair])

@@ -1,0 +1,253 @@
+"""How much faster than the straightforward way, and how far from plain CLIP: `make bench`.
+
+Every figure is a ratio of two ways measured in turn in this process, by CPU time with one thread. Results go
+to a folder as JSON, Markdown and plots; exit code 1 when a target is missed on ViT-B shapes.
+"""
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from benchmarks.growth import growth
+from benchmarks.measure import Figure, figure, in_turn, peak_memory
+from benchmarks.straightforward import Straightforward
+
+from benchmarks import measure, models
+from dpw.data.pixels import PixelCache
+from dpw.data.split import Split
+from dpw.feeding import SplitImages
+from dpw.images import Images
+from dpw.memory import FeatureMemory
+from dpw.methods import Candidates
+
+REPEATS = 3
+TRAINING = {10: 2.0, 100: 2.8, 400: 4.5}  # classes and the least ratio
+OFFICIAL = {"decision": "batch-vote", "text_weight": "exact", "strict_filter": True}
+
+
+def training(shape: str, batch: int, counts: Sequence[int] = tuple(TRAINING)) -> Iterator[Figure]:
+    """A training step: the straightforward way, ours, and ours with gradient checkpointing."""
+    backbone = models.backbone(shape)
+    pixels = models.photographs(shape, batch)
+    for classes in counts:
+        method = models.start_training(models.learned("dpw", backbone, 1, classes))
+        plain = Straightforward(method)
+        labels = torch.arange(batch) % classes
+
+        def checkpointed(method: models.Any = method, labels: torch.Tensor = labels) -> None:
+            method.backbone.gradient_checkpointing = True
+            method(pixels, labels).backward()
+            method.backbone.gradient_checkpointing = False
+
+        ways = {
+            "ours": lambda m=method, y=labels: m(pixels, y).backward(),
+            "straightforward": lambda p=plain, y=labels: p.loss(pixels, y).backward(),
+        }
+        if classes == min(TRAINING):
+            ways["checkpointed"] = checkpointed
+        found = in_turn(ways, REPEATS)
+        goal = None if shape == "tiny" else TRAINING.get(classes)
+        yield figure(
+            shape,
+            f"training step, batch {batch}, {classes} classes: straightforward / ours",
+            found["straightforward"],
+            found["ours"],
+            least=goal,
+        )
+        if "checkpointed" in found:
+            what = f"training step, {classes} classes: with gradient checkpointing / without"
+            yield figure(shape, what, found["checkpointed"], found["ours"])
+
+
+def memory(shape: str, batch: int) -> Iterator[Figure]:
+    """Peak memory of a process that makes one training step."""
+    most = None if shape == "tiny" else 0.6
+    for classes in (10, 100):
+        peaks = {
+            way: [float(peak_memory("step", way, shape, batch, classes))]
+            for way in ("ours", "straightforward", "checkpointed")
+        }
+        what = f"peak memory of training, batch {batch}, {classes} classes"
+        yield figure(
+            shape, f"{what}: ours / straightforward", peaks["ours"], peaks["straightforward"], most=most
+        )
+        yield figure(shape, f"{what}: checkpointed / ours", peaks["checkpointed"], peaks["ours"])
+
+
+def towers(shape: str, batch: int) -> Iterator[Figure]:
+    """The image tower of each method against plain CLIP's."""
+    backbone = models.backbone(shape)
+    pixels = models.photographs(shape, batch)
+    weight, filtered = torch.full((batch,), 0.7), torch.ones(batch, dtype=torch.bool)
+    ways: dict[str, Callable[[], object]] = {"plain": lambda: backbone.encode_images(pixels)}
+    for name in ("dpw", "dpw-reduced", "diki"):
+        adaptation = models.learned(name, backbone, 1, 2).image_adaptation(0, weight, filtered)
+        ways[name] = lambda a=adaptation: backbone.encode_images(pixels, a)
+    mixture = models.mixture(backbone)
+    ways["moe-adapters"] = lambda: backbone.encode_images(pixels, mixture)
+    with torch.inference_mode():
+        found = in_turn(ways, 5 if shape != "tiny" else 15)
+    most = {"dpw": 1.15, "dpw-reduced": 1.10} if shape != "tiny" else {}
+    for name in list(ways)[1:]:
+        what = f"image tower forward, batch {batch}: {name} / plain CLIP"
+        yield figure(shape, what, found[name], found["plain"], most=most.get(name))
+
+
+def matrix(shape: str, images: int, classes: int) -> Iterator[Figure]:
+    """The T×T accuracy matrix, `images` test images a task, by each way.
+
+    One row of the straightforward way is measured and counted T times: its rows cost the same.
+    """
+    backbone = models.backbone(shape)
+    for tasks in (1, 3, 11):
+        sets = [models.domain(shape, task, images) for task in range(tasks)]
+        method = models.learned("dpw", backbone, 0, classes, **OFFICIAL)
+
+        def ours(method: models.Any = method, sets: list[torch.Tensor] = sets) -> None:
+            models.forget_all(method)
+            method.feature_memory = FeatureMemory()
+            for row in range(len(sets)):
+                models.add_domain_task(method, shape, row, classes)
+                for task, pixels in enumerate(sets):
+                    keys = [f"{task}-{image}" for image in range(len(pixels))]
+                    question = Candidates.among(models.class_group(task, classes))
+                    method.logits(Images.of(pixels, keys), question)
+
+        def plain(method: models.Any = method, sets: list[torch.Tensor] = sets) -> None:
+            way = Straightforward(method)
+            for task, pixels in enumerate(sets):
+                way.task_incremental(pixels, method.tokens(models.class_group(task, classes)))
+
+        with torch.inference_mode():
+            found = in_turn({"ours": ours, "plain": plain}, REPEATS)
+        least = 8.0 if tasks == 11 and shape != "tiny" else None
+        what = f"{tasks}×{tasks} matrix, {images} images and {classes} classes a task: straightforward / ours"
+        yield figure(shape, what, found["plain"], found["ours"], least=least, factor=tasks)
+
+
+def class_incremental(shape: str, classes: int) -> Iterator[Figure]:
+    """One image among the classes of 1, 3 and 11 learned tasks."""
+    backbone = models.backbone(shape)
+    pixels = models.photographs(shape, 1)
+    for tasks in (1, 3, 11):
+        exact = models.learned("dpw", backbone, tasks, classes, **OFFICIAL)
+        grid = models.learned("dpw", backbone, tasks, classes)
+        plain = Straightforward(exact)
+        groups = [models.class_group(task, classes) for task in range(tasks)]
+        tokens = [exact.tokens(group) for group in groups]
+        question = Candidates.learned(groups)
+
+        def exactly(method: models.Any = exact, question: Candidates = question) -> None:
+            method.texts.clear()
+            method.logits(Images.of(pixels), question)
+
+        with torch.inference_mode():
+            grid.logits(Images.of(pixels), question)
+            found = in_turn(
+                {
+                    "cached": lambda m=grid, q=question: m.logits(Images.of(pixels), q),
+                    "exact": exactly,
+                    "plain": lambda p=plain, t=tokens: p.class_incremental(pixels, t),
+                },
+                REPEATS,
+            )
+        what = f"one image among {tasks} tasks of {classes} classes: straightforward /"
+        goals = (15.0, 100.0) if tasks == 11 and shape != "tiny" else (None, None)
+        yield figure(shape, f"{what} ours exact", found["plain"], found["exact"], least=goals[0])
+        yield figure(shape, f"{what} ours with cached texts", found["plain"], found["cached"], least=goals[1])
+
+
+def flatness(shape: str, batch: int) -> Iterator[Figure]:
+    """Class-incremental cost of an image with 50 learned tasks against one, texts being cached."""
+    backbone = models.backbone(shape)
+    pixels = models.photographs(shape, batch)
+    ways: dict[str, Callable[[], object]] = {}
+    with torch.inference_mode():
+        for tasks in (1, 50):
+            method = models.learned("dpw", backbone, tasks, 5)
+            question = Candidates.learned([models.class_group(task, 5) for task in range(tasks)])
+            method.logits(Images.of(pixels), question)
+            ways[str(tasks)] = lambda m=method, q=question: m.logits(Images.of(pixels), q)
+        found = in_turn(ways, 5)
+    what = f"image in a batch of {batch}, texts cached: 50 learned tasks / 1"
+    yield figure(shape, what, found["50"], found["1"], most=1.10 if shape != "tiny" else None)
+
+
+def feeding(shape: str, batch: int) -> Iterator[Figure]:
+    """Waiting for images as a share of an epoch of training, pixels being cached as after a first epoch."""
+    method = models.start_training(models.learned("dpw", models.backbone(shape), 1, 10))
+    size = models.SHAPES[shape].image_size
+    pictures = np.random.default_rng(0).integers(0, 256, (2 * batch, size, size, 3), dtype=np.uint8)
+    split = Split.from_arrays(pictures, [row % 10 for row in range(2 * batch)], "noise")
+    with tempfile.TemporaryDirectory() as folder:
+        cache = PixelCache(method.backbone.preprocessing, Path(folder))
+        source = SplitImages(split, cache, method.backbone.device, batch)
+        list(source.batches())
+        waited = in_turn({"feed": lambda: list(source.batches())}, 3)["feed"]
+        pixels, labels = next(iter(source.batches()))
+        worked = in_turn({"step": lambda: [method(pixels, labels).backward() for _ in range(2)]}, 3)["step"]
+    count = min(len(waited), len(worked))
+    what = f"waiting for images / training steps, batch {batch}, no worker"
+    yield figure(shape, what, waited[:count], worked[:count])
+
+
+def sections(shape: str, quick: bool, counts: Sequence[int]) -> Iterator[Iterator[Figure]]:
+    """Everything, in sizes that fit the shape."""
+    batch = 32
+    yield towers(shape, batch // 4)
+    yield class_incremental(shape, 20 if quick else 100)
+    yield flatness(shape, 16)
+    yield training(shape, batch, counts)
+    yield matrix(shape, 8, 20 if quick else 50)
+    yield memory(shape, batch)
+    yield feeding(shape, batch)
+
+
+def main() -> int:
+    """Measure, tell, judge."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shapes", nargs="+", default=list(models.SHAPES), choices=list(models.SHAPES))
+    parser.add_argument("--quick", action="store_true", help="fewer classes")
+    parser.add_argument("--only", nargs="+", help="sections by name: towers, training, ...")
+    parser.add_argument("--classes", nargs="+", type=int, default=list(TRAINING), help="of the training step")
+    parser.add_argument("--budget", type=float, help="CPU seconds for one figure before it is not repeated")
+    parser.add_argument("--output", type=Path, default=Path("build/bench"))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    measure.BUDGET = options.budget or measure.BUDGET
+    options.output.mkdir(parents=True, exist_ok=True)
+    figures: list[Figure] = []
+    print("| shape | ratio | median | spread | target | reached |\n|---|---|---|---|---|---|")
+    for shape in options.shapes:
+        for section in sections(shape, options.quick, options.classes):
+            if options.only and section.__name__ not in options.only:  # type: ignore[attr-defined]
+                continue
+            for found in section:
+                print(found.line(), flush=True)
+                figures.append(found)
+        write(options.output / f"{shape}.json", [one for one in figures if one.shape == shape])
+    if not options.only or "growth" in options.only:
+        growth(options.shapes[0], options.output)
+    return int(any(one.reached is False for one in figures))
+
+
+def write(path: Path, figures: list[Figure]) -> None:
+    """Keep the figures with what they were measured on."""
+    content = {
+        "measured": time.strftime("%Y-%m-%d"),
+        "machine": platform.processor() or platform.machine(),
+        "torch": torch.__version__,
+        "figures": [one.as_json() for one in figures],
+    }
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""How our cost grows with classes, tasks, prefixes and image tokens: slopes and a plot."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from benchmarks.measure import seconds
+
+from benchmarks import models
+from dpw.images import Images
+from dpw.methods import Candidates
+
+Points = list[tuple[float, float]]
+
+
+def growth(shape: str, output: Path) -> None:
+    """Measure all four and write `growth.json` and `growth.png`."""
+    curves = {
+        "classes (training step)": training_by(shape, "classes", (10, 50, 100, 200, 400)),
+        "learned tasks (prediction)": prediction_by_tasks(shape, (1, 5, 10, 25, 50)),
+        "prefixes (training step)": training_by(shape, "prefixes", (2, 4, 8, 16)),
+        "image tokens (training step)": training_by(shape, "tokens", (5, 17, 50, 65)),
+    }
+    told = {name: {"points": points, "slope": slope(points)} for name, points in curves.items()}
+    (output / "growth.json").write_text(json.dumps({"shape": shape, "growth": told}, indent=1) + "\n")
+    for name, one in told.items():
+        print(f"growth with {name}: {100 * float(one['slope']):.2f} % of the smallest per unit")
+    plot(curves, shape, output / "growth.png")
+
+
+def slope(points: Points) -> float:
+    """Least-squares slope, as a share of the first point."""
+    x, y = (torch.tensor(values, dtype=torch.float64) for values in zip(*points, strict=True))
+    x, share = x - x.mean(), y / y[0]
+    return float((x * (share - share.mean())).sum() / (x**2).sum())
+
+
+def best(way: Callable[[], object], repeats: int = 5) -> float:
+    """The least CPU seconds of several calls."""
+    way()
+    return min(seconds(way) for _ in range(repeats))
+
+
+def training_by(shape: str, what: str, values: tuple[int, ...]) -> Points:
+    """CPU seconds of a training step, one quantity changing."""
+    points = []
+    for value in values:
+        backbone = models.backbone(shape, tokens=value if what == "tokens" else None)
+        classes = value if what == "classes" else 10
+        prefixes = value if what == "prefixes" else 8
+        method = models.start_training(models.learned("dpw", backbone, 1, classes, prefix_length=prefixes))
+        pixels, labels = models.photographs(shape, 8), torch.arange(8) % classes
+        place = backbone.image_shape.tokens if what == "tokens" else value
+        points.append((float(place), best(lambda m=method, p=pixels, y=labels: m(p, y).backward())))
+    return points
+
+
+def prediction_by_tasks(shape: str, values: tuple[int, ...]) -> Points:
+    """CPU seconds of predicting a batch of 16 among all classes of some tasks, texts being cached."""
+    backbone, points = models.backbone(shape), []
+    images = models.photographs(shape, 16)
+    with torch.inference_mode():
+        for value in values:
+            method = models.learned("dpw", backbone, value, 5)
+            question = Candidates.learned([models.class_group(task, 5) for task in range(value)])
+            points.append((float(value), best(lambda m=method, q=question: m.logits(Images.of(images), q))))
+    return points
+
+
+def plot(curves: dict[str, Points], shape: str, path: Path) -> None:
+    """One small plot for each quantity."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(curves), figsize=(4 * len(curves), 3))
+    for axis, (name, points) in zip(axes, curves.items(), strict=True):
+        x, y = zip(*points, strict=True)
+        axis.plot(x, [value / y[0] for value in y], marker="o")
+        axis.set(xlabel=name, ylabel="cost / first", ylim=(0, None))
+    figure.suptitle(f"growth of cost, {shape}")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

@@ -1,0 +1,98 @@
+"""Ways of doing the same thing measured in turn, and the peak memory of one way in a process of its own."""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+Way = Callable[[], object]
+BUDGET = 240.0  # CPU seconds for one figure; longer ones are measured once
+
+
+@dataclass
+class Figure:
+    """One ratio: how many times the cost of the second way the first one has."""
+
+    shape: str
+    what: str
+    ratio: float
+    lowest: float
+    highest: float
+    repeats: int
+    target: str = ""
+    reached: bool | None = None
+
+    def line(self) -> str:
+        """As a row of a table."""
+        verdict = {None: "", True: "yes", False: "no"}[self.reached]
+        spread = f"{self.lowest:.2f}–{self.highest:.2f}" if self.repeats > 1 else "once"
+        return f"| {self.shape} | {self.what} | {self.ratio:.2f} | {spread} | {self.target} | {verdict} |"
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def seconds(way: Way) -> float:
+    """CPU seconds of one call; with one thread that is the time it would take on an idle machine."""
+    start = time.process_time()
+    way()
+    return time.process_time() - start
+
+
+def in_turn(ways: dict[str, Way], repeats: int) -> dict[str, list[float]]:
+    """CPU seconds of every way, measured one after the other again and again.
+
+    A first round warms up and is not counted unless it alone took half of `BUDGET`, which also ends the
+    repetition.
+    """
+    first = {name: seconds(way) for name, way in ways.items()}
+    if sum(first.values()) > BUDGET / 2:
+        return {name: [value] for name, value in first.items()}
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    used = sum(first.values())
+    for _ in range(repeats):
+        for name, way in ways.items():
+            found[name].append(seconds(way))
+            used += found[name][-1]
+        if used > BUDGET:
+            break
+    return found
+
+
+def figure(
+    shape: str,
+    what: str,
+    slow: list[float],
+    fast: list[float],
+    least: float | None = None,
+    most: float | None = None,
+    factor: float = 1.0,
+) -> Figure:
+    """The ratio of two ways measured in turn, judged if there is a target; `factor` multiplies it."""
+    ratios = [factor * a / b for a, b in zip(slow, fast, strict=True)]
+    middle = statistics.median(ratios)
+    target, reached = "", None
+    if least is not None:
+        target, reached = f"≥ {least:g}", middle >= least
+    if most is not None:
+        target, reached = f"≤ {most:g}", middle <= most
+    return Figure(shape, what, middle, min(ratios), max(ratios), len(ratios), target, reached)
+
+
+def peak_memory(call: str, *arguments: object) -> int:
+    """Peak bytes of a fresh process that runs `benchmarks.peaks.<call>(*arguments)`."""
+    code = (
+        "import json, sys; from benchmarks import peaks\n"
+        "getattr(peaks, sys.argv[1])(*json.loads(sys.argv[2]))\n"
+        "print(peaks.peak())"
+    )
+    command = [sys.executable, "-c", code, call, json.dumps(arguments)]
+    root = Path(__file__).parent.parent
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root)  # noqa: S603
+    return int(done.stdout)
