@@ -9,7 +9,7 @@ from dpw.images import Images
 from dpw.memory import FeatureMemory
 from dpw.methods import Candidates
 
-TASKS, CLASSES, TEST = 4, 5, 10
+TASKS, CLASSES, TEST = 3, 5, 6
 OFFICIAL = {"decision": "batch-vote", "text_weight": "exact", "strict_filter": True}
 
 
