@@ -12,13 +12,14 @@ from torch import Tensor
 
 from dpw import model_folder
 from dpw.backbone import Backbone
+from dpw.benchmarks.mini.presets import SETTINGS
 from dpw.data.pixels import PixelCache
 from dpw.data.split import open_image
 from dpw.data.task import Task
 from dpw.errors import InputError
 from dpw.evaluation import Evaluator, Setting, TestResult
 from dpw.images import Images
-from dpw.methods import Candidates, ClassGroup, Method, create
+from dpw.methods import METHODS, Candidates, ClassGroup, Method, configure
 from dpw.progress import ProgressFolder
 from dpw.training import Trainer, Unwatched, Watcher
 
@@ -78,7 +79,9 @@ class ContinualCLIP:
             if method is not None and method != loaded.name:
                 raise InputError(f"{folder} was learned by method {loaded.name!r}, not {method!r}")
         else:
-            loaded = create(method or "dpw", below or Backbone.from_pretrained(source), preset, settings)
+            name = method or "dpw"
+            config = configure(name, preset, settings, suited_settings(str(source), name))
+            loaded = METHODS[name](below or Backbone.from_pretrained(source), config)
         model = cls(loaded)
         return model.to(device or default_device())
 
@@ -232,6 +235,11 @@ class ContinualCLIP:
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a model folder that a new process can load without the training data."""
         model_folder.save_model(self.method, Path(folder))
+
+
+def suited_settings(source: str, method: str) -> Mapping[str, Any]:
+    """What the embedded model changes in a method's defaults, which belong to a model a hundred times larger."""
+    return SETTINGS.get(method, {}) if source == "mini" else {}
 
 
 def training_identity(method: Method, task: Task, seed: int) -> dict[str, Any]:
