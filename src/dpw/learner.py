@@ -238,7 +238,7 @@ class ContinualCLIP:
 
 
 def suited_settings(source: str, method: str) -> Mapping[str, Any]:
-    """What the embedded model changes in a method's defaults, which belong to a model a hundred times larger."""
+    """What the embedded model changes in a method's defaults, which belong to a far larger model."""
     return SETTINGS.get(method, {}) if source == "mini" else {}
 
 
