@@ -14,7 +14,7 @@ from dpw.data.task import Split, Task
 
 __all__ = ["IMAGES_PER_CLASS", "tasks"]
 
-IMAGES_PER_CLASS = {"train": 24, "val": 8, "test": 16}
+IMAGES_PER_CLASS = {"train": 32, "val": 8, "test": 16}
 PROTOCOL = "coop"
 
 

@@ -23,6 +23,7 @@ _ADAM: dict[str, Any] = {
     "training.optimizer": "adam",
     "training.learning_rate": 0.03,
     "training.batch_size": BATCH,
+    "training.epochs": 8,
 }
 # 0.825 belongs to features of 512 numbers; in 128, images of a learned task already lie below it.
 _GATE: dict[str, Any] = {"gate": 0.7}
