@@ -26,7 +26,7 @@ _ADAM: dict[str, Any] = {
     "training.epochs": 8,
 }
 # 0.825 belongs to features of 512 numbers; in 128, images of a learned task already lie below it.
-_GATE: dict[str, Any] = {"gate": 0.7}
+_GATE: dict[str, Any] = {"gate": 0.8}
 _PROMPTS: dict[str, Any] = {"training.batch_size": BATCH, "training.epochs": 10}
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
