@@ -136,6 +136,8 @@ class _Writer:
     def parameters(self) -> Picture:
         """Parameters against accuracy."""
         caption = "Up and to the left is better: more accuracy from fewer learned parameters."
+        if self.section.published:
+            caption += " Hollow points are published figures."
         figure = figures.parameters_against_accuracy(self.section)
         return self.picture(figure, "parameters", "parameters against accuracy", caption)
 

@@ -1,7 +1,8 @@
 """The pictures of a report; each takes a section and gives a figure, and none reads a file."""
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
 
 from dpw.report.load import Group, Number, Section
 from dpw.report.style import (
@@ -95,7 +96,8 @@ def accuracy_over_time(section: Section) -> "Figure":
 def _legend_above(figure: "Figure", axis: "Axes") -> None:
     """One legend for the whole figure, over the axes and never on them."""
     handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 4))
+    columns = max(1, min(len(labels), int(figure.get_figwidth() / 1.3)))
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
 
 
 def losses(section: Section) -> "Figure":
@@ -167,7 +169,7 @@ def parameters_against_accuracy(section: Section) -> "Figure":
             if printed.parameters is not None and printed.preset == "default":
                 x = printed.parameters * 1e6
                 axis.plot(x, printed.mean, "o", markerfacecolor="none", color=GREY, markersize=7)
-                points.append((x, printed.mean, f"{printed.method} (published)"))
+                points.append((x, printed.mean, printed.method))
         axis.set_xscale("symlog", linthresh=LINEAR_BELOW, linscale=0.6)
         most = max((x for x, _, _ in points), default=LINEAR_BELOW)
         axis.set_xticks([0, *(10**power for power in range(4, 1 + math.ceil(math.log10(max(most, 10**4)))))])
@@ -192,29 +194,35 @@ def _all_complete(section: Section) -> bool:
 
 
 def label_points(axis: "Axes", points: list[tuple[float, float, str]]) -> None:
-    """Write a name beside each point, pushed up or down until no two names touch."""
+    """Write a name beside each point, at the nearest place where it touches no other name and no point."""
+    from matplotlib.transforms import Bbox
+
     figure = axis.figure
-    axis.relim()
-    axis.autoscale_view()
-    figure.canvas.draw()
-    placed: list[tuple[float, float]] = []
-    left, right = axis.transAxes.transform([(0, 0), (1, 0)])[:, 0]
-    scale = figure.dpi / 72
-    for x, y, name in sorted(points, key=lambda point: (point[1], point[0])):
-        across, up = axis.transData.transform((x, y))
-        to_left = across > left + 0.62 * (right - left)
-        level = up - 3 * scale
-        while any(abs(level - other) < 11 * scale and abs(across - at) < 130 * scale for at, other in placed):
-            level += 2 * scale
-        placed.append((across, level))
-        axis.annotate(
-            name,
-            (x, y),
-            xytext=((-8 if to_left else 8), (level - up) / scale),
-            textcoords="offset points",
-            ha="right" if to_left else "left",
-            fontsize=8,
-        )
+    figure.draw_without_rendering()  # type: ignore[union-attr]
+    reach = 5 * figure.dpi / 72
+    centres = [axis.transData.transform((x, y)) for x, y, _ in points]
+    taken = [Bbox.from_bounds(x - reach, y - reach, 2 * reach, 2 * reach) for x, y in centres]
+    inside = axis.get_window_extent()
+    for x, y, name in points:
+        text = axis.annotate(name, (x, y), xytext=(0, 0), textcoords="offset points", fontsize=8)
+        for across, up, side in _places():
+            text.set_position((across, up))
+            text.set_horizontalalignment(side)
+            box = text.get_window_extent()
+            fits = inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
+            if fits and not any(box.overlaps(other) for other in taken):
+                break
+        taken.append(text.get_window_extent())
+
+
+def _places() -> Iterator[tuple[float, float, Literal["left", "right", "center"]]]:
+    """Offsets in points around a point, the nearest first: beside it, above and below, then further away."""
+    for step in range(12):
+        for up in (-3 + 11 * step, -3 - 11 * step):
+            yield 8, up, "left"
+            yield -8, up, "right"
+        yield 0, 7 + 11 * step, "center"
+        yield 0, -14 - 11 * step, "center"
 
 
 def times(section: Section) -> "Figure":
