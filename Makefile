@@ -27,8 +27,9 @@ unit: $(STAMP)
 # Continual learning in minutes: three methods on the embedded model and benchmark, a table and a picture.
 demo: $(STAMP)
 	$(BIN)/dpw run mini
-	$(BIN)/dpw report runs/mini/* --output runs/mini/report.html
-	@echo "Look at runs/mini/report.html, then try: $(BIN)/dpw learn YOUR_FOLDER --into my-model --model mini"
+	$(BIN)/dpw report runs/mini/*-seed* --output runs/mini/report.html
+	@echo "Look at runs/mini/report.html (the accuracy matrix alone: runs/mini/report_files/accuracy-dpw.png)."
+	@echo "Then try your own images: $(BIN)/dpw learn YOUR_FOLDER --into my-model --model mini"
 
 # Every method on mini with three seeds, and docs/results.md from the results; may be stopped and goes on.
 table: $(STAMP)
