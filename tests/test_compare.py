@@ -13,12 +13,13 @@ from typer.testing import CliRunner
 from dpw import store
 from dpw.benchmarks import get_benchmark, list_benchmarks
 from dpw.cli import app
-from dpw.compare import compare, find_runs, spread
+from dpw.compare import compare
 from dpw.errors import InputError
 from dpw.methods import METHODS, PRESETS
 from dpw.methods.dpw_ablations import presets
-from dpw.metrics import summarize
+from dpw.metrics import Spread, spread, summarize
 from dpw.published import ABLATIONS, FIGURES, figures_of
+from dpw.results import find_runs
 from dpw.tables import FORMATS, count
 
 ORDER = [source.name for source in get_benchmark("mtil").tasks]
@@ -58,15 +59,15 @@ def test_seeds_of_one_method_are_averaged(tmp_path):
     (table,) = compare([tmp_path], published=False)
     (row,) = table.rows
     assert row.seeds == (1, 2, 3)
-    assert row.values["last"] == (82.0, 2.0)
-    assert row.values["avg"] == (50.0, 0.0)
+    assert row.values["last"] == Spread(82.0, 2.0)
+    assert row.values["avg"] == Spread(50.0, 0.0)
 
 
 def test_one_seed_has_no_deviation_and_a_missing_metric_no_mean(tmp_path):
     finished(tmp_path / "l2p", method="l2p", metrics={"transfer": None})
     (table,) = compare([tmp_path / "l2p"], published=False)
-    assert table.rows[0].values["transfer"] == (None, None)
-    assert table.rows[0].values["last"] == (50.0, None)
+    assert table.rows[0].values["transfer"] is None
+    assert table.rows[0].values["last"] == Spread(50.0)
     assert "| - | 50.0 |" in FORMATS["markdown"]([table])
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from dpw.compare import Row, Table, compare
@@ -60,7 +60,8 @@ def run_all(options: argparse.Namespace) -> list[str]:
     """Every method, some at a time; gives those that failed."""
     methods, failed = options.methods.split(","), []
     with ThreadPoolExecutor(options.jobs) as pool:
-        for method, seconds, error in pool.map(lambda name: run_method(name, options), methods):
+        for future in as_completed([pool.submit(run_method, name, options) for name in methods]):
+            method, seconds, error = future.result()
             print(f"{method:<14}{seconds:7.0f} s  {'failed' if error else ''}", flush=True)
             if error:
                 print(error, file=sys.stderr)
@@ -93,8 +94,9 @@ def best_first(table: Table) -> Table:
 
     def score(row: Row) -> tuple[bool, float]:
         """Methods without a mean come last."""
-        means = [row.values[name].mean for name in ("mean", "last")]
-        return means[0] is not None, means[0] if means[0] is not None else means[1] or 0.0
+        mean, last = (row.values[name] for name in ("mean", "last"))
+        shown = mean or last
+        return mean is not None, shown.mean if shown else 0.0
 
     return Table(table.conditions, tuple(sorted(table.rows, key=score, reverse=True)), table.notes)
 
@@ -102,8 +104,8 @@ def best_first(table: Table) -> Table:
 def ranks(table: Table) -> str:
     """The order of the methods here beside that of the published means on MTIL (order I)."""
     printed = {row.method: row.mean for row in figures_of("mtil") if row.preset == "default"}
-    here = {row.label: row.values["mean"].mean for row in table.rows if row.label in printed}
-    measured = {name: value for name, value in here.items() if value is not None}
+    here = {row.label: row.values["mean"] for row in table.rows if row.label in printed}
+    measured = {name: value.mean for name, value in here.items() if value is not None}
     ours = sorted(measured, key=lambda name: -measured[name])
     theirs = sorted(measured, key=lambda name: -printed[name])
     lines = ["The same methods by their mean here, and by the published mean on MTIL order I:", ""]

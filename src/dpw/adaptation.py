@@ -36,6 +36,11 @@ class Adaptation:
         """A delta of one linear map of the block, for the same input x (LoRA)."""
         return None
 
+    @property
+    def changes_linear_maps(self) -> bool:
+        """Whether `linear` is overridden; if not, a block may take shorter ways."""
+        return type(self).linear is not Adaptation.linear
+
     def keys_values(self, block: int, x: Tensor) -> tuple[Tensor, Tensor] | None:  # noqa: ARG002
         """Extra keys and values `(B or 1, L, D)` inside the block's softmax (prefix tuning)."""
         return None

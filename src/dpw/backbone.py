@@ -252,8 +252,7 @@ def run_block(block: Any, index: int, h: Tensor, adaptation: Adaptation | None, 
         residual = adaptation.value(index, kept, q, tokens.positions)
         v = v if residual is None else v + residual
     u = tokens.keep(h) + _linear(block.self_attn.out_proj, index, "out", v, adaptation)
-    hidden = _activate(block.mlp, _linear(block.mlp.fc1, index, "fc1", block.layer_norm2(u), adaptation))
-    h = u + _linear(block.mlp.fc2, index, "fc2", hidden, adaptation)
+    h = _with_mlp(block, index, u, adaptation)
     beside = None if adaptation is None else adaptation.mlp(index, u)
     return h if beside is None else h + beside
 
@@ -277,12 +276,22 @@ def _attention(
     return q, tokens.attend(q, k, v).transpose(1, 2).flatten(2)
 
 
-def _activate(mlp: Any, hidden: Tensor) -> Tensor:
-    """The activation of the MLP; CLIP's quick GELU x·σ(1.702x) as a SiLU, which keeps half for backward."""
-    if isinstance(mlp.activation_fn, QuickGELUActivation):
-        return F.silu(hidden * QUICK) * (1 / QUICK)
-    activated: Tensor = mlp.activation_fn(hidden)
-    return activated
+def _with_mlp(block: Any, index: int, u: Tensor, adaptation: Adaptation | None) -> Tensor:
+    """The stream with what the MLP adds to it."""
+    mlp, x = block.mlp, block.layer_norm2(u)
+    own = adaptation is not None and adaptation.changes_linear_maps
+    if isinstance(mlp.activation_fn, QuickGELUActivation) and not own:
+        # CLIP's quick GELU x·σ(1.702x) is SiLU(1.702x) / 1.702; the matrix products take both factors along.
+        hidden = F.silu(_scaled(mlp.fc1, x, QUICK, QUICK))
+        return torch.add(u, _scaled(mlp.fc2, hidden, 1.0, QUICK), alpha=1 / QUICK)
+    hidden = mlp.activation_fn(_linear(mlp.fc1, index, "fc1", x, adaptation))
+    return u + _linear(mlp.fc2, index, "fc2", hidden, adaptation)
+
+
+def _scaled(module: nn.Linear, x: Tensor, weight: float, bias: float) -> Tensor:
+    """A linear map with a factor on its weight and one on its bias, at no cost."""
+    rows = torch.addmm(module.bias, x.flatten(0, -2), module.weight.t(), beta=bias, alpha=weight)
+    return rows.view(*x.shape[:-1], -1)
 
 
 def _linear(

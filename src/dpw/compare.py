@@ -1,14 +1,15 @@
 """Finished runs side by side: seeds averaged, one table a benchmark and protocol, published rows marked."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean, stdev
-from typing import Any, NamedTuple
+from statistics import mean
+from typing import Any
 
 from dpw import results
 from dpw.benchmarks import list_benchmarks
 from dpw.errors import InputError
+from dpw.metrics import Spread, spread
 from dpw.published import Published, figures_of
 
 METRICS = ("transfer", "avg", "last", "mean", "forgetting")
@@ -25,20 +26,13 @@ CONDITIONS = {
 }
 
 
-class Spread(NamedTuple):
-    """A mean over seeds and its sample deviation; None for a single seed, or where there is no value."""
-
-    mean: float | None
-    deviation: float | None = None
-
-
 @dataclass(frozen=True)
 class Row:
     """One method with one set of settings; `seeds` is empty for a published row."""
 
     label: str
     protocol: str
-    values: Mapping[str, Spread]
+    values: Mapping[str, Spread | None]
     parameters: float | None
     seeds: tuple[int, ...] = ()
     source: str = "measured"
@@ -70,22 +64,10 @@ class Table:
         return ", ".join([*parts, f"CLIP {shown['model']}", f"{len(shown['tasks'])} tasks"])
 
 
-def find_runs(paths: Iterable[Path]) -> list[Path]:
-    """The runs that are named; a folder of runs stands for all finished ones in it."""
-    found: list[Path] = []
-    for path in paths:
-        inside = sorted(result.parent for result in path.glob("*/results.json"))
-        is_run = (path / "results.json").exists() or (path / "run.json").exists()
-        if not is_run and not inside:
-            raise InputError(f"{path} holds no finished run: give the folder of a run, or a folder of runs")
-        found += [path] if is_run else inside
-    return list(dict.fromkeys(found))
-
-
 def compare(paths: Sequence[Path], *, published: bool = True) -> list[Table]:
     """Tables of all runs; runs under different conditions never share one."""
     by_condition: dict[str, list[Mapping[str, Any]]] = {}
-    for folder in find_runs(paths):
+    for folder in results.find_runs(paths):
         result = {**results.read(folder), "folder": folder}
         by_condition.setdefault(str(_conditions(result)), []).append(result)
     tables = [_table(found, published) for found in by_condition.values()]
@@ -170,16 +152,7 @@ def _measured(name: str, runs: Sequence[Mapping[str, Any]]) -> Row:
 
 def _printed(row: Published) -> Row:
     """A published row in the same form."""
-    values = {name: Spread(getattr(row, name)) for name in ("transfer", "avg", "last", "mean")}
-    values["forgetting"] = Spread(None)
+    values = {metric: spread([getattr(row, metric, None)]) for metric in METRICS}
     name = row.method if row.preset == "default" else f"{row.method} ({row.preset})"
     parameters = None if row.parameters is None else row.parameters * 1e6
     return Row(name, row.protocol, values, parameters, (), f"published: {row.source}", row.note)
-
-
-def spread(values: Sequence[float | None]) -> Spread:
-    """Mean and deviation, if every seed has a value."""
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
-        return Spread(None)
-    return Spread(mean(known), stdev(known) if len(known) > 1 else None)

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from dpw import __version__, store
 from dpw.backbone import Backbone
 from dpw.errors import InputError, StoreError
@@ -219,9 +217,3 @@ def _durable(reference: str) -> str:
     """A folder as an absolute path, so that the model can be loaded from anywhere; names stay names."""
     path = Path(reference)
     return str(path.resolve()) if path.is_dir() else reference
-
-
-def tensors_of(folder: Path) -> dict[str, dict[str, Tensor]]:
-    """All tensors of a model folder by task, for inspection without a backbone."""
-    content = read_model(folder)
-    return {task["name"]: store.read_tensors(folder, task["tensors"]) for task in content["tasks"]}

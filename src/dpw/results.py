@@ -3,13 +3,13 @@
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dpw import store
 from dpw.benchmarks import LoadedBenchmark
-from dpw.errors import StoreError
+from dpw.errors import InputError, StoreError
 from dpw.methods import Method
 from dpw.metrics import summarize
 
@@ -90,6 +90,22 @@ def read(folder: Path) -> dict[str, Any]:
     if content.get("kind") != KIND:
         raise StoreError(f"{path} is a {content.get('kind')!r}, not the results of a run")
     return content
+
+
+def find_runs(paths: Iterable[Path]) -> list[Path]:
+    """The runs that are named, each once; a folder of runs stands for all finished ones in it."""
+    found: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            raise InputError(f"there is no folder {path}: give the folder of a finished run")
+        is_run = (path / "results.json").exists() or (path / "run.json").exists()
+        inside = [] if is_run else sorted(result.parent for result in path.glob("*/results.json"))
+        if not is_run and not inside:
+            raise InputError(f"{path} holds no finished run: give the folder of a run, or a folder of runs")
+        found += inside or [path]
+    if not found:
+        raise InputError("give at least one folder of a finished run")
+    return list({path.resolve(): path for path in found}.values())
 
 
 def seconds(path: Path) -> dict[str, float]:

@@ -50,6 +50,18 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     write_bytes(path, json.dumps({**body, "checksum": _checksum(body)}, indent=2).encode() + b"\n")
 
 
+def under(section: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Put tensors under a section, so that several sets fit one file."""
+    return {section + name: tensor for name, tensor in tensors.items()}
+
+
+def of_section(section: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Take the tensors of a section, by their own names."""
+    return {
+        name.removeprefix(section): tensor for name, tensor in tensors.items() if name.startswith(section)
+    }
+
+
 def write_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """Write tensors under a name that ends in their hash, and give the entry that refers to them."""
     from safetensors.torch import save

@@ -4,24 +4,18 @@ import csv
 import io
 from collections.abc import Callable, Sequence
 
-from dpw.compare import METRICS, Row, Spread, Table
+from dpw.compare import METRICS, Row, Table
+from dpw.metrics import Spread
 
 HEADER = ("method", "source", "protocol", "seeds", "Transfer", "Avg", "Last", "Mean", "forgetting", "learned")
 LATEX_SPECIAL = {"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "{": r"\{", "}": r"\}", "±": r"$\pm$"}
-
-
-def show(value: Spread) -> str:
-    """One decimal, with the deviation over seeds if there is one."""
-    if value.mean is None:
-        return "-"
-    return f"{value.mean:.1f}" if value.deviation is None else f"{value.mean:.1f} ± {value.deviation:.1f}"
 
 
 def cells(row: Row) -> list[str]:
     """A row as it is read, in the order of the header."""
     name = f"{row.label} ({row.note})" if row.note and not row.published else row.label
     seeds = str(len(row.seeds)) if row.seeds else "-"
-    values = [show(row.values[metric]) for metric in METRICS]
+    values = [str(row.values[metric] or "-") for metric in METRICS]
     return [name, row.source, row.protocol, seeds, *values, count(row.parameters)]
 
 
@@ -104,9 +98,14 @@ def as_csv(tables: Sequence[Table]) -> str:
         for row in table.rows:
             model = "ViT-B/16" if row.published else shown["model"]
             place = [shown["benchmark"], shown["setting"], model, row.label, row.source, row.protocol]
-            numbers = [number for metric in METRICS for number in row.values[metric]]
+            numbers = [number for metric in METRICS for number in _numbers(row.values[metric])]
             writer.writerow([*place, " ".join(map(str, row.seeds)), *numbers, row.parameters, row.note])
     return out.getvalue()
+
+
+def _numbers(value: Spread | None) -> tuple[float | None, float | None]:
+    """Mean and deviation, as two cells."""
+    return (None, None) if value is None else (value.mean, value.deviation)
 
 
 FORMATS: dict[str, Callable[[Sequence[Table]], str]] = {

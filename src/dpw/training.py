@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -24,6 +24,7 @@ from dpw.optimisation import (
     parameter_groups,
 )
 from dpw.progress import Position, ProgressFolder
+from dpw.store import of_section, under
 
 
 class Watcher(Protocol):
@@ -218,9 +219,9 @@ class _Fit:
     def tensors(self) -> dict[str, Tensor]:
         """Everything that training has changed so far."""
         return {
-            **_prefixed("method", self.method.snapshot()),
-            **_prefixed("progress", self.method.progress_state()),
-            **_prefixed("optimizer", optimizer_tensors(self.optimizer)),
+            **under("method/", self.method.snapshot()),
+            **under("progress/", self.method.progress_state()),
+            **under("optimizer/", optimizer_tensors(self.optimizer)),
         }
 
     def resume(self) -> None:
@@ -229,9 +230,9 @@ class _Fit:
         if stored is None:
             return
         self.position, tensors, self.best, log_bytes = stored
-        self.method.restore(_section("method", tensors))
-        self.method.load_progress_state(_section("progress", tensors))
-        load_optimizer_tensors(self.optimizer, _section("optimizer", tensors))
+        self.method.restore(of_section("method/", tensors))
+        self.method.load_progress_state(of_section("progress/", tensors))
+        load_optimizer_tensors(self.optimizer, of_section("optimizer/", tensors))
         self.trainer.log.rewind(log_bytes)
 
 
@@ -252,14 +253,3 @@ def known_task_accuracy(method: Method, images: SplitImages) -> float:
         for pixels, labels in images.batches():
             right += int((method.task_logits(pixels).argmax(dim=1) == labels).sum())
     return right / len(images)
-
-
-def _prefixed(section: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Put tensors under a section."""
-    return {f"{section}/{name}": tensor for name, tensor in tensors.items()}
-
-
-def _section(section: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Take the tensors of a section."""
-    head = f"{section}/"
-    return {name.removeprefix(head): tensor for name, tensor in tensors.items() if name.startswith(head)}

@@ -15,7 +15,7 @@ from dpw.analysis.queries import border_contrast, principal_plane, separation, t
 from dpw.analysis.score_maps import stretch
 from dpw.analysis.subject import open_prefixes, spread_rows
 from dpw.errors import InputError
-from dpw.report.load import find_runs
+from dpw.report.load import read_runs
 
 
 @given(st.integers(1, 1000), st.integers(1, 1000))
@@ -172,7 +172,7 @@ def test_cls_scores_of_the_training_images_have_mean_zero_and_variance_one(dpw_r
 
 
 def test_points_over_prefix_lengths_come_from_results(dpw_run, diki_run):
-    data = analysis.accuracy_by_prefix_length(find_runs([dpw_run, diki_run]))
+    data = analysis.accuracy_by_prefix_length(read_runs([dpw_run, diki_run]))
     content = results.read(dpw_run)
     (point,) = data["dpw"]
     assert (point.length, point.parameters, point.mean) == (

@@ -13,7 +13,7 @@ from dpw import results, store
 from dpw.errors import InputError
 from dpw.published import figures_of
 from dpw.report import figures, tables, write_report
-from dpw.report.load import find_runs, sections
+from dpw.report.load import read_runs, sections
 from tests.report.reading import read_report
 
 
@@ -136,7 +136,7 @@ def test_equal_methods_are_told_apart_by_their_settings(runs, tmp_path):
     settings = {**found(runs / "dpw-seed0")["settings"], "settings": {"prefix_length": 4}}
     config = {**found(runs / "dpw-seed0")["method_config"], "prefix_length": 4}
     other = changed_run(runs / "dpw-seed0", tmp_path / "longer", settings=settings, method_config=config)
-    (section,) = sections(find_runs([runs / "dpw-seed0", runs / "dpw-seed1", other]))
+    (section,) = sections(read_runs([runs / "dpw-seed0", runs / "dpw-seed1", other]))
     assert [len(group.runs) for group in section.groups] == [2, 1]
     assert "prefix_length=4" in section.groups[1].label
 
@@ -166,7 +166,7 @@ def as_mtil(runs, target):
 
 
 def test_published_figures_stand_below_and_are_marked(runs, tmp_path):
-    (section,) = sections(find_runs([as_mtil(runs, tmp_path / "mtil")]))
+    (section,) = sections(read_runs([as_mtil(runs, tmp_path / "mtil")]))
     rows = {row[0]: row[1:] for row in tables.summary(section).rows}
     for printed in figures_of("mtil"):
         if printed.preset == "default":
@@ -176,7 +176,7 @@ def test_published_figures_stand_below_and_are_marked(runs, tmp_path):
 
 
 def test_names_of_published_points_do_not_overlap(runs, tmp_path):
-    (section,) = sections(find_runs([as_mtil(runs, tmp_path / "mtil")]))
+    (section,) = sections(read_runs([as_mtil(runs, tmp_path / "mtil")]))
     figure = figures.parameters_against_accuracy(section)
     figure.canvas.draw()
     boxes = [text.get_window_extent() for text in figure.axes[0].texts]
@@ -204,7 +204,7 @@ def test_a_truncated_or_foreign_run_is_one_clear_sentence(runs, tmp_path, damage
 
 
 def test_an_empty_folder_is_no_run(tmp_path):
-    with pytest.raises(InputError, match="is not a finished dpw run"):
+    with pytest.raises(InputError, match="holds no finished run"):
         write_report([tmp_path], tmp_path / "report.html")
 
 

@@ -19,7 +19,7 @@ from dpw.analysis.subject import Subject, open_prefixes, open_run
 from dpw.analysis.timing import component_times
 from dpw.analysis.token_weights import output_cosines, weight_distribution
 from dpw.errors import InputError
-from dpw.report.load import find_runs
+from dpw.report.load import read_runs
 from dpw.report.style import Picture, need_matplotlib, save_picture
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class PaperFigure(NamedTuple):
 
 def _keys(request: Request) -> Any:
     """The DIKI model among the runs beside, if there is one."""
-    for run in find_runs(request.beside) if request.beside else ():
+    for run in read_runs(request.beside) if request.beside else ():
         if run.results["method"] == "diki":
             return open_prefixes(run.folder, request.subject)
     return None
@@ -111,7 +111,7 @@ FIGURES: Mapping[str, PaperFigure] = {
     "prefix-lengths": PaperFigure(
         "Parameters against accuracy over prefix lengths",
         "Each point is a finished run with L prefixes; up and to the left is better.",
-        lambda request: accuracy_by_prefix_length(find_runs([request.folder, *request.beside])),
+        lambda request: accuracy_by_prefix_length(read_runs([request.folder, *request.beside])),
         draw.draw_prefix_lengths,
     ),
     "times": PaperFigure(

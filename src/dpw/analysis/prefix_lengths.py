@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpw.errors import InputError
-from dpw.report.load import Run, spread
+from dpw.metrics import spread
+from dpw.report.load import Run
 
 
 @dataclass(frozen=True)

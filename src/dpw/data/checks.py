@@ -2,6 +2,7 @@
 
 import hashlib
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dpw.data.split import Split
@@ -9,10 +10,22 @@ from dpw.data.task import Task
 from dpw.errors import InputError
 
 
-def refuse_problems(task: Task) -> None:
-    """Raise the first problem that can be seen without decoding."""
+def checked_task(
+    name: str, classes: Sequence[str], templates: Sequence[str], protocol: str, splits: Mapping[str, Split]
+) -> Task:
+    """Make a task of its splits; the first problem that can be seen without decoding is raised."""
+    task = Task(
+        name=name,
+        classes=tuple(classes),
+        templates=tuple(templates),
+        protocol=protocol,
+        train=splits["train"],
+        val=splits.get("val"),
+        test=splits.get("test"),
+    )
     if problems := split_problems(task):
         raise InputError(problems[0])
+    return task
 
 
 def split_problems(task: Task) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from dpw.data.checks import refuse_problems
+from dpw.data.checks import checked_task
 from dpw.data.draws import divide
 from dpw.data.root import Root
 from dpw.data.split import Split
@@ -37,17 +37,8 @@ def task_from_folder(
         if parts
         else divided(_read(root, "", classes), fractions, f"{seed}-{name}-folder")
     )
-    task = Task(
-        name=name,
-        classes=tuple(class_names.get(folder, folder) for folder in classes),
-        templates=templates,
-        protocol=protocol,
-        train=splits["train"],
-        val=splits.get("val"),
-        test=splits.get("test"),
-    )
-    refuse_problems(task)
-    return task
+    shown = [class_names.get(folder, folder) for folder in classes]
+    return checked_task(name, shown, templates, protocol, splits)
 
 
 def _given_parts(root: Root) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from PIL import Image
 
-from dpw.data.checks import refuse_problems
+from dpw.data.checks import checked_task
 from dpw.data.folders import divided
 from dpw.data.labels import number_labels
 from dpw.data.split import Split, content_key, open_image
@@ -105,17 +105,7 @@ def task_from_dataset(
     if "test" not in parts:
         val_fraction = 0.0 if "val" in parts else fractions[0]
         parts |= divided(parts["train"], (val_fraction, fractions[1]), f"{seed}-{name}-hub")
-    task = Task(
-        name=name,
-        classes=classes,
-        templates=templates,
-        protocol=protocol,
-        train=parts["train"],
-        val=parts.get("val"),
-        test=parts.get("test"),
-    )
-    refuse_problems(task)
-    return task
+    return checked_task(name, classes, templates, protocol, parts)
 
 
 def _load(source: str, choice: HubChoice) -> Any:

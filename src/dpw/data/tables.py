@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpw.data.checks import refuse_problems
+from dpw.data.checks import checked_task
 from dpw.data.folders import VAL_NAMES, divided
 from dpw.data.labels import number_labels
 from dpw.data.root import Root
@@ -56,17 +56,7 @@ def task_from_table(
     )
     if "train" not in splits:
         raise InputError(f"{path} has no row with {columns.split} train; mark some rows for training")
-    task = Task(
-        name=name,
-        classes=found,
-        templates=templates,
-        protocol=protocol,
-        train=splits["train"],
-        val=splits.get("val"),
-        test=splits.get("test"),
-    )
-    refuse_problems(task)
-    return task
+    return checked_task(name, found, templates, protocol, splits)
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:

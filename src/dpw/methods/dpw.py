@@ -23,6 +23,7 @@ from dpw.methods.calibrated import CalibratedConfig, CalibratedMethod
 from dpw.methods.dpw_ablations import presets as ablations
 from dpw.methods.statistics import RunningScores
 from dpw.sequences import Positions
+from dpw.store import of_section
 
 
 class DPWConfig(CalibratedConfig):
@@ -339,11 +340,9 @@ class DPW(CalibratedMethod):
 
     def stored_module(self, tensors: Mapping[str, Tensor]) -> nn.ModuleDict:
         """Both towers from stored tensors; the shapes say how many heads."""
-        towers = {}
-        for tower in ("image", "text"):
-            own = {n.removeprefix(f"{tower}."): t for n, t in tensors.items() if n.startswith(f"{tower}.")}
-            towers[tower] = self._stored_tower(tower, own)
-        module = nn.ModuleDict(towers)
+        towers = ("image", "text")
+        parts = {tower: self._stored_tower(tower, of_section(f"{tower}.", tensors)) for tower in towers}
+        module = nn.ModuleDict(parts)
         module.load_state_dict(dict(tensors))
         return module
 

@@ -11,6 +11,7 @@ from dpw.errors import InputError
 from dpw.methods.base import TaskImages, register
 from dpw.methods.config import MethodConfig, TrainingConfig
 from dpw.methods.single_model import SingleModel
+from dpw.store import of_section
 
 # ZSCL's settings, which all full fine-tuning methods of its tables share.
 FULL_FINETUNING = TrainingConfig(
@@ -131,7 +132,7 @@ class FineTune(SingleModel):
 
     def _stored_model(self, tensors: Mapping[str, Tensor], prefix: str) -> Backbone:
         """A frozen CLIP from the stored tensors whose names begin with the prefix."""
-        stored = {n.removeprefix(f"{prefix}."): t for n, t in tensors.items() if n.startswith(f"{prefix}.")}
+        stored = of_section(f"{prefix}.", tensors)
         twin = self.backbone.trainable_copy().requires_grad_(requires_grad=False)
         expected = twin.clip.state_dict()
         shapes = [{(name, tensor.shape) for name, tensor in part.items()} for part in (stored, expected)]

@@ -20,6 +20,7 @@ from dpw.methods.mixture import Count, Experts, MixtureAdaptation, TaskRouter
 from dpw.methods.reference import OWN_IMAGES, reference_images
 from dpw.methods.switched import SwitchedMethod
 from dpw.routing import Route
+from dpw.store import of_section, under
 
 TASK_RATES = {"aircraft": 5e-3, "cifar100": 5e-3, "eurosat": 1e-4, "mnist": 1e-4}
 FEW_SHOT_RATES = {
@@ -204,35 +205,25 @@ class MoEAdapters(SwitchedMethod):
 
     def shared_state(self) -> dict[str, Tensor]:
         """All experts, which of them are frozen, and the autoencoder of the reference images."""
-        reject = {} if self.router.reject is None else _prefixed("reject.", self.router.reject.state_dict())
-        return {**_prefixed("experts.", self.experts.state_dict()), **reject}
+        reject = {} if self.router.reject is None else under("reject.", self.router.reject.state_dict())
+        return {**under("experts.", self.experts.state_dict()), **reject}
 
     def load_shared_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Take the experts and the rejecting autoencoder back."""
-        if experts := _part("experts.", tensors):
+        if experts := of_section("experts.", tensors):
             self.experts = self.experts or self.new_experts()
             self.experts.load_state_dict(experts)
-        reject = _part("reject.", tensors)
+        reject = of_section("reject.", tensors)
         self.router.reject = stored_autoencoder(reject).to(self.backbone.device) if reject else None
         self.forget_features()
 
     def task_state(self, index: int) -> dict[str, Tensor]:
         """The gates of a task and its autoencoder."""
-        return {**self.bank[index].state_dict(), **_prefixed("router.", self.router.task_state(index))}
+        return {**self.bank[index].state_dict(), **under("router.", self.router.task_state(index))}
 
     def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:
         """Append a task from its tensors."""
         gates = {t: TaskRouter(tensors[f"{t}.gate"], tensors[f"{t}.noise"]) for t in TOWERS}
         self.bank.append(nn.ModuleDict(gates).requires_grad_(requires_grad=False).to(self.backbone.device))
-        self.router.load_task(_part("router.", tensors), self.backbone.device)
+        self.router.load_task(of_section("router.", tensors), self.backbone.device)
         self.tasks.append(task)
-
-
-def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors under a prefix."""
-    return {prefix + name: tensor for name, tensor in tensors.items()}
-
-
-def _part(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors under a prefix, without it."""
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

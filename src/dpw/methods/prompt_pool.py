@@ -21,6 +21,7 @@ from dpw.methods.base import LearnedTask, Method, TaskImages
 from dpw.methods.candidates import Candidates
 from dpw.methods.config import MethodConfig, TrainingConfig
 from dpw.methods.epochs import adam_by_epochs
+from dpw.store import of_section
 
 Prefixes = dict[int, tuple[Tensor, Tensor]]  # keys and values (B or 1, L, D) of each block that has any
 
@@ -174,8 +175,8 @@ class PromptPool(Method):
         count = sum(name.startswith("heads.") and name.endswith(".bias") for name in tensors)
         stored = [(tensors[f"heads.{i}.weight"], tensors[f"heads.{i}.bias"]) for i in range(count)]
         self.heads = nn.ModuleList(LinearHead(*pair) for pair in stored)
-        pool = {name: tensor.clone() for name, tensor in tensors.items() if name.startswith("pool.")}
-        self.pool = nn.ParameterDict({name.removeprefix("pool."): tensor for name, tensor in pool.items()})
+        pool = of_section("pool.", tensors)
+        self.pool = nn.ParameterDict({name: tensor.clone() for name, tensor in pool.items()})
         for part in (self.heads, self.pool):
             part.requires_grad_(requires_grad=False).to(self.backbone.device)
 

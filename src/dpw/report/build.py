@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dpw import __version__, store
 from dpw.errors import InputError
 from dpw.report import figures, tables
-from dpw.report.load import Group, Section, find_runs, sections
+from dpw.report.load import Group, Section, read_runs, sections
 from dpw.report.page import Chapter, Part, page
 from dpw.report.style import Picture, need_matplotlib, save_picture
 from dpw.report.tables import Table, as_csv
@@ -23,7 +23,7 @@ def write_report(runs: Sequence[str | Path], output: str | Path) -> Path:
     output = Path(output)
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{output} does not end in .html: give the page a name such as report.html")
-    found = sections(find_runs([Path(run) for run in runs]))
+    found = sections(read_runs([Path(run) for run in runs]))
     files = output.with_name(f"{output.stem}_files")
     several = len(found) > 1
     chapters = [

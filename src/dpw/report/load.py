@@ -9,7 +9,7 @@ from typing import Any
 
 from dpw import results
 from dpw.compare import CONDITIONS, as_published
-from dpw.errors import InputError
+from dpw.metrics import Spread, spread
 from dpw.published import Published, figures_of
 
 Number = float | None
@@ -22,18 +22,6 @@ class Run:
     folder: Path
     results: dict[str, Any]
     steps: tuple[tuple[str, str, float], ...]
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A mean over seeds with its deviation; one seed has none."""
-
-    mean: float
-    deviation: float | None = None
-
-    def __str__(self) -> str:
-        """One decimal, as papers print it."""
-        return f"{self.mean:.1f}" if self.deviation is None else f"{self.mean:.1f} ± {self.deviation:.1f}"
 
 
 @dataclass(frozen=True)
@@ -141,19 +129,9 @@ def read_steps(path: Path) -> list[tuple[str, str, float]]:
     return found
 
 
-def find_runs(folders: Sequence[Path]) -> list[Run]:
-    """Read runs; a folder that is not a run but holds runs stands for all of them."""
-    chosen: list[Path] = []
-    for folder in folders:
-        if not folder.is_dir():
-            raise InputError(f"there is no folder {folder}: give the folder of a finished run")
-        own = (folder / "results.json").exists() or (folder / "run.json").exists()
-        inside = [] if own else sorted(path.parent for path in folder.glob("*/results.json"))
-        chosen += inside or [folder]
-    unique = list(dict.fromkeys(path.resolve() for path in chosen))
-    if not unique:
-        raise InputError("give at least one folder of a finished run")
-    return [read_run(path) for path in unique]
+def read_runs(folders: Sequence[Path]) -> list[Run]:
+    """Read runs; a folder of runs stands for all finished ones in it."""
+    return [read_run(folder) for folder in results.find_runs(folders)]
 
 
 def sections(runs: Sequence[Run]) -> list[Section]:
@@ -222,15 +200,6 @@ def _title(content: dict[str, Any]) -> str:
     shots = f", {content['shots']} shots" if content["shots"] else ""
     known = f"{content['benchmark']}, {content['setting']}, protocol {content['protocol']}{shots}"
     return f"{known}, CLIP {content['model']}"
-
-
-def spread(values: Sequence[Number]) -> Spread | None:
-    """Mean and sample deviation of values that are all there."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values) or not known:
-        return None
-    deviation = statistics.stdev(known) if len(known) > 1 else None
-    return Spread(known[0] if len(known) == 1 else statistics.fmean(known), deviation)
 
 
 def average_table(tables: Sequence[Sequence[Sequence[Number]]]) -> list[list[Number]]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dpw.metrics import Spread
 from dpw.published import Published
-from dpw.report.load import Group, Number, Section, Spread
+from dpw.report.load import Group, Number, Section
 
 Cell = str | int | float | Spread | None
 

@@ -41,16 +41,6 @@ def load_public(
 
 def task_from_listing(dataset: PublicDataset, listing: Listing, protocol: str) -> Task:
     """Make the task; classes without training images and images in two splits are refused."""
-    from dpw.data.checks import refuse_problems
+    from dpw.data.checks import checked_task
 
-    task = Task(
-        name=dataset.name,
-        classes=listing.classes,
-        templates=dataset.templates,
-        train=listing.splits["train"],
-        val=listing.splits.get("val"),
-        test=listing.splits.get("test"),
-        protocol=protocol,
-    )
-    refuse_problems(task)
-    return task
+    return checked_task(dataset.name, listing.classes, dataset.templates, protocol, listing.splits)

@@ -1,0 +1,68 @@
+"""Try settings of a method on the validation images of `mini`: how the presets there were chosen.
+
+python tools/tune_mini.py zscl --tasks 4 --try training.learning_rate=1e-4 --try weight=0.5,temperature=4
+
+Every `--try` is one set of changes to the preset; without any, the preset itself is measured. The seed is
+one that no published table uses, and no test image is looked at.
+"""
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from dpw.backbone import Backbone
+from dpw.benchmarks import LoadedBenchmark, load_benchmark
+from dpw.cli.learning import parse_settings
+from dpw.data.pixels import PixelCache
+from dpw.data.task import Task
+from dpw.evaluation import Evaluator
+from dpw.learner import cache_folder, make_accelerator, suited_settings
+from dpw.memory import FeatureMemory
+from dpw.methods import METHODS, configure, create
+from dpw.metrics import summarize
+from dpw.runs import reference_data
+from dpw.training import Trainer
+
+SHOWN = ("transfer", "avg", "last", "mean", "forgetting")
+
+
+def measure(method: str, tried: Mapping[str, Any], benchmark: LoadedBenchmark, tasks: Sequence[Task]) -> str:
+    """Learn the tasks one after the other and tell the metrics of validation images."""
+    backbone, accelerator = Backbone.from_pretrained("mini"), make_accelerator()
+    cache = PixelCache(backbone.preprocessing, cache_folder())
+    config = configure(method, "default", {**tried, "seed": 0}, suited_settings("mini", method))
+    learner = METHODS[method](backbone, config)
+    learner.reference, learner.feature_memory = reference_data(benchmark), FeatureMemory()
+    evaluator, rows, began = Evaluator(cache, accelerator), [], time.process_time()
+    plain = [test.accuracy for test in evaluator.row(create("zero-shot", backbone), tasks)]
+    for task in tasks:
+        Trainer(cache, accelerator, seed=0).fit(learner, task)
+        rows.append([test.accuracy for test in evaluator.row(learner, tasks)])
+    found = summarize(rows, plain)
+    numbers = "  ".join(f"{name} {found[name]:5.1f}" for name in SHOWN if found[name] is not None)
+    return f"{numbers}  {time.process_time() - began:4.0f} s"
+
+
+def main() -> None:
+    """Measure every set of changes in turn."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("method")
+    parser.add_argument("--try", dest="tries", action="append", help="key=value,key=value")
+    parser.add_argument("--tasks", type=int, default=8, help="only so many of the first")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    benchmark = load_benchmark("mini", seed=0)
+    tasks = [replace(task, test=task.val) for task in benchmark.tasks[: options.tasks]]
+    for written in options.tries or [""]:
+        told = measure(
+            options.method, parse_settings(written.split(",") if written else None), benchmark, tasks
+        )
+        print(f"{options.method:<14}{written or 'as it is':<60}{told}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
