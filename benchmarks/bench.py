@@ -29,6 +29,7 @@ from dpw.methods import Candidates
 
 REPEATS = 3
 TRAINING = {10: 2.0, 100: 2.8, 400: 4.5}  # classes and the least ratio
+TOWERS = ("plain", "dpw", "dpw-reduced", "diki", "moe-adapters")
 OFFICIAL = {"decision": "batch-vote", "text_weight": "exact", "strict_filter": True}
 
 
@@ -85,19 +86,20 @@ def towers(shape: str, batch: int) -> Iterator[Figure]:
     """The image tower of each method against plain CLIP's."""
     backbone = models.backbone(shape)
     pixels = models.photographs(shape, batch)
-    weight, filtered = torch.full((batch,), 0.7), torch.ones(batch, dtype=torch.bool)
-    ways: dict[str, Callable[[], object]] = {"plain": lambda: backbone.encode_images(pixels)}
-    for name in ("dpw", "dpw-reduced", "diki"):
-        adaptation = models.learned(name, backbone, 1, 2).image_adaptation(0, weight, filtered)
+    ways: dict[str, Callable[[], object]] = {}
+    for name in TOWERS:
+        adaptation = models.image_adaptation(name, backbone, batch)
         ways[name] = lambda a=adaptation: backbone.encode_images(pixels, a)
-    mixture = models.mixture(backbone)
-    ways["moe-adapters"] = lambda: backbone.encode_images(pixels, mixture)
     with torch.inference_mode():
         found = in_turn(ways, 5 if shape != "tiny" else 15)
     most = {"dpw": 1.15, "dpw-reduced": 1.10} if shape != "tiny" else {}
-    for name in list(ways)[1:]:
+    for name in TOWERS[1:]:
         what = f"image tower forward, batch {batch}: {name} / plain CLIP"
         yield figure(shape, what, found[name], found["plain"], most=most.get(name))
+    peaks = {name: [float(peak_memory("tower", name, shape, batch))] for name in TOWERS}
+    for name in TOWERS[1:]:
+        what = f"peak memory of the image tower forward, batch {batch}: {name} / plain CLIP"
+        yield figure(shape, what, peaks[name], peaks["plain"])
 
 
 def matrix(shape: str, images: int, classes: int) -> Iterator[Figure]:
@@ -234,7 +236,8 @@ def main() -> int:
                 figures.append(found)
         write(options.output / f"{shape}.json", [one for one in figures if one.shape == shape])
     if not options.only or "growth" in options.only:
-        growth(options.shapes[0], options.output)
+        for shape in options.shapes:
+            growth(shape, options.output)
     return int(any(one.reached is False for one in figures))
 
 

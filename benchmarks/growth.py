@@ -12,21 +12,24 @@ from dpw.images import Images
 from dpw.methods import Candidates
 
 Points = list[tuple[float, float]]
+TOKENS = {"tiny": (5, 17, 50, 65), "vit-b-32": (5, 17, 50, 197), "vit-b-16": (5, 17, 50, 197)}
 
 
 def growth(shape: str, output: Path) -> None:
-    """Measure all four and write `growth.json` and `growth.png`."""
+    """Measure all four and write `growth-SHAPE.json` and `growth-SHAPE.png`."""
     curves = {
         "classes (training step)": training_by(shape, "classes", (10, 50, 100, 200, 400)),
         "learned tasks (prediction)": prediction_by_tasks(shape, (1, 5, 10, 25, 50)),
         "prefixes (training step)": training_by(shape, "prefixes", (2, 4, 8, 16)),
-        "image tokens (training step)": training_by(shape, "tokens", (5, 17, 50, 65)),
+        "image tokens (training step)": training_by(shape, "tokens", TOKENS[shape]),
     }
     told = {name: {"points": points, "slope": slope(points)} for name, points in curves.items()}
-    (output / "growth.json").write_text(json.dumps({"shape": shape, "growth": told}, indent=1) + "\n")
+    (output / f"growth-{shape}.json").write_text(
+        json.dumps({"shape": shape, "growth": told}, indent=1) + "\n"
+    )
     for name, one in told.items():
-        print(f"growth with {name}: {100 * float(one['slope']):.2f} % of the smallest per unit")
-    plot(curves, shape, output / "growth.png")
+        print(f"{shape}, growth with {name}: {100 * float(one['slope']):.2f} % of the smallest per unit")
+    plot(curves, shape, output / f"growth-{shape}.png")
 
 
 def slope(points: Points) -> float:

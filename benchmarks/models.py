@@ -156,6 +156,17 @@ def mixture(below: Backbone) -> Adaptation:
     return MixtureAdaptation(experts, TaskRouter(gates, torch.zeros_like(gates)), top=2, scale=0.1)
 
 
+def image_adaptation(name: str, below: Backbone, batch: int) -> Adaptation | None:
+    """What a method adds to the image tower at prediction; nothing for `plain`."""
+    if name == "plain":
+        return None
+    if name == "moe-adapters":
+        return mixture(below)
+    weight, filtered = torch.full((batch,), 0.7), torch.ones(batch, dtype=torch.bool)
+    adaptation: Adaptation = learned(name, below, 1, 2).image_adaptation(0, weight, filtered)
+    return adaptation
+
+
 def domain(name: str, task: int, count: int, seed: int = 0) -> Tensor:
     """Images of one task: noise of its own colour and contrast."""
     noise = photographs(name, count, seed=1000 * task + seed).float()

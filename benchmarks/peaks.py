@@ -17,7 +17,7 @@ def idle(shape: str, classes: int) -> None:
 
 
 def step(way: str, shape: str, batch: int, classes: int) -> None:
-    """One training step: `ours`, `checkpointed`, `straightforward` or `explicit`."""
+    """One training step: `ours`, `checkpointed`, `straightforward` or `lean`."""
     backbone = models.backbone(shape)
     backbone.gradient_checkpointing = way == "checkpointed"
     method = models.start_training(models.learned("dpw", backbone, 1, classes))
@@ -25,7 +25,15 @@ def step(way: str, shape: str, batch: int, classes: int) -> None:
     if way in ("ours", "checkpointed"):
         method(pixels, labels).backward()
     else:
-        Straightforward(method, explicit=way == "explicit").loss(pixels, labels).backward()
+        Straightforward(method, lean=way == "lean").loss(pixels, labels).backward()
+
+
+def tower(way: str, shape: str, batch: int) -> None:
+    """One pass of the image tower: `plain` or a method's."""
+    backbone, pixels = models.backbone(shape), models.photographs(shape, batch)
+    adaptation = models.image_adaptation(way, backbone, batch)
+    with torch.inference_mode():
+        backbone.encode_images(pixels, adaptation)
 
 
 def peak() -> int:
