@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from benchmarks.growth import growth
-from benchmarks.measure import Figure, figure, in_turn, peak_memory
+from benchmarks.measure import Figure, Way, figure, in_turn, peak_memory
 from benchmarks.straightforward import Straightforward
 
 from benchmarks import measure, models
@@ -29,42 +29,45 @@ from dpw.methods import Candidates
 
 REPEATS = 3
 TRAINING = {10: 2.0, 100: 2.8, 400: 4.5}  # classes and the least ratio
+AT_ONCE = 100  # prompts of 77 tokens whose activations fit in memory
 TOWERS = ("plain", "dpw", "dpw-reduced", "diki", "moe-adapters")
 OFFICIAL = {"decision": "batch-vote", "text_weight": "exact", "strict_filter": True}
 
 
 def training(shape: str, batch: int, counts: Sequence[int] = tuple(TRAINING)) -> Iterator[Figure]:
-    """A training step: the straightforward way, ours, and ours with gradient checkpointing."""
+    """A training step: the straightforward way, ours, and for few classes two more ways."""
     backbone = models.backbone(shape)
     pixels = models.photographs(shape, batch)
     for classes in counts:
         method = models.start_training(models.learned("dpw", backbone, 1, classes))
-        plain = Straightforward(method)
-        labels = torch.arange(batch) % classes
-
-        def checkpointed(method: models.Any = method, labels: torch.Tensor = labels) -> None:
-            method.backbone.gradient_checkpointing = True
-            method(pixels, labels).backward()
-            method.backbone.gradient_checkpointing = False
-
-        ways = {
-            "ours": lambda m=method, y=labels: m(pixels, y).backward(),
-            "straightforward": lambda p=plain, y=labels: p.loss(pixels, y).backward(),
-        }
-        if classes == min(TRAINING):
-            ways["checkpointed"] = checkpointed
+        ways = training_ways(method, pixels, torch.arange(batch) % classes)
+        if classes != min(TRAINING):
+            ways = {name: ways[name] for name in ("ours", "straightforward")}
         found = in_turn(ways, REPEATS)
-        goal = None if shape == "tiny" else TRAINING.get(classes)
-        yield figure(
-            shape,
-            f"training step, batch {batch}, {classes} classes: straightforward / ours",
-            found["straightforward"],
-            found["ours"],
-            least=goal,
-        )
-        if "checkpointed" in found:
-            what = f"training step, {classes} classes: with gradient checkpointing / without"
-            yield figure(shape, what, found["checkpointed"], found["ours"])
+        what = f"training step, batch {batch}, {classes} classes:"
+        least = None if shape == "tiny" else TRAINING.get(classes)
+        slow = found["straightforward"]
+        yield figure(shape, f"{what} straightforward / ours", slow, found["ours"], least=least)
+        if classes == min(TRAINING):
+            yield figure(shape, f"{what} lean straightforward / ours", found["lean"], found["ours"])
+            yield figure(shape, f"{what} checkpointed / ours", found["checkpointed"], found["ours"])
+
+
+def training_ways(method: models.Any, pixels: torch.Tensor, labels: torch.Tensor) -> dict[str, Way]:
+    """Ways to make the same training step."""
+    plain, lean = Straightforward(method), Straightforward(method, lean=True)
+
+    def ours(checkpointing: bool = False) -> None:
+        method.backbone.gradient_checkpointing = checkpointing
+        method(pixels, labels).backward()
+        method.backbone.gradient_checkpointing = False
+
+    return {
+        "ours": ours,
+        "straightforward": lambda: plain.step(pixels, labels, AT_ONCE),
+        "lean": lambda: lean.step(pixels, labels, AT_ONCE),
+        "checkpointed": lambda: ours(checkpointing=True),
+    }
 
 
 def memory(shape: str, batch: int) -> Iterator[Figure]:
@@ -73,12 +76,13 @@ def memory(shape: str, batch: int) -> Iterator[Figure]:
     for classes in (10, 100):
         peaks = {
             way: [float(peak_memory("step", way, shape, batch, classes))]
-            for way in ("ours", "straightforward", "checkpointed")
+            for way in ("ours", "straightforward", "lean", "checkpointed")
         }
         what = f"peak memory of training, batch {batch}, {classes} classes"
         yield figure(
             shape, f"{what}: ours / straightforward", peaks["ours"], peaks["straightforward"], most=most
         )
+        yield figure(shape, f"{what}: ours / lean straightforward", peaks["ours"], peaks["lean"])
         yield figure(shape, f"{what}: checkpointed / ours", peaks["checkpointed"], peaks["ours"])
 
 

@@ -145,6 +145,23 @@ class Straightforward:
         """Cross-entropy over the newest task's classes."""
         return F.cross_entropy(self.task_logits(pixels), labels)
 
+    def step(self, pixels: Tensor, labels: Tensor, at_once: int) -> None:
+        """Loss and gradients; beyond `at_once` classes the work of a step by parts of the class list.
+
+        The activations of 400 prompts of 77 tokens do not fit a usual machine. The parts do the same work,
+        but their gradient starts from the features' sum instead of from the loss.
+        """
+        tokens = self.method.training_tokens()
+        if len(tokens) <= at_once:
+            self.loss(pixels, labels).backward()
+            return
+        task = len(self.method.tasks) - 1
+        with torch.no_grad():
+            self.images(self.frozen, pixels, None, None)
+        self.images(self.backbone.clip, pixels, task, None).sum().backward()
+        for part in self.padded(tokens).split(at_once):
+            self.texts(part, task, None).sum().backward()
+
     # ---------------------------------------------------------------------------------------- predicting
 
     def confidences(self, pixels: Tensor) -> Tensor:
