@@ -78,7 +78,7 @@ def test_the_same_seed_draws_the_same_picture_and_another_seed_another_one(domai
 
 def test_no_picture_is_in_two_splits(mini):
     for task in mini:
-        keys = {name: {split.key(i) for i in range(len(split))} for name, split in task.splits().items()}
+        keys = {name: {sample.image.tobytes() for sample in split} for name, split in task.splits().items()}
         for name, split in task.splits().items():
             assert len(keys[name]) == len(split), f"{task.name} repeats a picture in {name}"
         assert not keys["train"] & keys["val"]
@@ -112,3 +112,19 @@ def test_matching_pixels_does_poorly(mini):
         accuracy[task.name] = float((guesses == np.array(task.test.labels)).mean())
     assert max(accuracy.values()) < 0.7, accuracy
     assert sum(accuracy.values()) / len(accuracy) < 0.4, accuracy
+
+
+def test_a_key_names_one_picture_without_drawing_it(monkeypatch):
+    first, again, other = tasks(0)[0].train, tasks(0)[0].train, tasks(1)[0].train
+    monkeypatch.setattr("dpw.benchmarks.mini.DrawnImages.pixels", lambda *_: pytest.fail("it was drawn"))
+    keys = [first.key(index) for index in range(len(first))]
+    assert len(set(keys)) == len(keys)
+    assert keys == [again.key(index) for index in range(len(again))]
+    assert not set(keys) & {other.key(index) for index in range(len(other))}
+
+
+def test_a_change_of_the_drawing_code_changes_every_key(monkeypatch):
+    split = tasks(0)[0].train
+    before = split.key(0)
+    monkeypatch.setattr("dpw.benchmarks.mini.identity.drawing_version", lambda: "another")
+    assert split.key(0) != before

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 BATCH = 32
-STEPS = 40
+STEPS = 32
 EPOCHS = 6
 REFERENCE = 16  # pictures from outside in every step
 
@@ -43,7 +43,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "training.learning_rate": 1e-2,
         "text_rate_factor": 1.0,
         "training.batch_size": BATCH,
-        "training.epochs": 4,
+        "training.epochs": 3,
         "training.warmup": STEPS // 10,
         "rank": 8,
         "alpha": 16.0,
@@ -51,8 +51,8 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "moe-adapters": {
         "training.learning_rate": 3e-2,
         "training.batch_size": BATCH,
-        "training.iterations": 60,
-        "training.warmup": 6,
+        "training.iterations": 48,
+        "training.warmup": 4,
         "experts": 16,
         "expert_rank": 16,
         "router_iterations": 150,
