@@ -124,12 +124,11 @@ class AutoencoderRouter(nn.Module):
 
     # ------------------------------------------------------------------------------------------ answering
 
-    def route(self, backbone: Backbone, pixels: Tensor) -> Route:
-        """The task that repeats an image best, unless all repeat it badly.
+    def route(self, features: Tensor) -> Route:
+        """The task that repeats the early features of an image best, unless all repeat them badly.
 
         With reference images, an image that their autoencoder repeats better belongs to no task.
         """
-        features = self.early_features(backbone, pixels)
         with torch.no_grad():
             scores = -torch.stack([_error(model, features) for model in self.models], dim=1)
             fixed = self.config.reject_threshold

@@ -199,7 +199,14 @@ class MoEAdapters(SwitchedMethod):
 
     def route(self, images: Images) -> Route | None:
         """The task whose autoencoder repeats an image best, or none."""
-        return self.router.route(self.backbone, images.pixels()) if self.tasks else None
+        if not self.tasks:
+            return None
+
+        def early() -> Tensor:
+            """What the autoencoders look at."""
+            return self.router.early_features(self.backbone, images.pixels())
+
+        return self.router.route(images.once("early features", early))
 
     # ----------------------------------------------------------------------------------- state, as tensors
 
