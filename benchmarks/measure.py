@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 Way = Callable[[], object]
-BUDGET = 240.0  # CPU seconds for one figure; longer ones are measured once
+BUDGET = 240.0  # CPU seconds for one figure
 
 
 @dataclass
@@ -48,14 +48,11 @@ def seconds(way: Way) -> float:
 def in_turn(ways: dict[str, Way], repeats: int) -> dict[str, list[float]]:
     """CPU seconds of every way, measured one after the other again and again.
 
-    A first round warms up and is not counted unless it alone took half of `BUDGET`, which also ends the
-    repetition.
+    A first round warms up and is not counted; then there is one round at least, and no new one once `BUDGET`
+    is used up.
     """
-    first = {name: seconds(way) for name, way in ways.items()}
-    if sum(first.values()) > BUDGET / 2:
-        return {name: [value] for name, value in first.items()}
+    used = sum(seconds(way) for way in ways.values())
     found: dict[str, list[float]] = {name: [] for name in ways}
-    used = sum(first.values())
     for _ in range(repeats):
         for name, way in ways.items():
             found[name].append(seconds(way))
