@@ -19,6 +19,7 @@ from dpw.benchmarks import LoadedBenchmark, load_benchmark
 from dpw.cli.learning import parse_settings
 from dpw.data.pixels import PixelCache
 from dpw.data.task import Task
+from dpw.errors import InputError
 from dpw.evaluation import Evaluator
 from dpw.learner import cache_folder, make_accelerator, suited_settings
 from dpw.memory import FeatureMemory
@@ -47,22 +48,24 @@ def measure(method: str, tried: Mapping[str, Any], benchmark: LoadedBenchmark, t
     return f"{numbers}  {time.process_time() - began:4.0f} s"
 
 
-def main() -> None:
+def main(given: Sequence[str] | None = None) -> None:
     """Measure every set of changes in turn."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("method")
     parser.add_argument("--try", dest="tries", action="append", help="key=value,key=value")
     parser.add_argument("--tasks", type=int, default=8, help="only so many of the first")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
+    options = parser.parse_args(given)
     benchmark = load_benchmark("mini", seed=0)
     tasks = [replace(task, test=task.val) for task in benchmark.tasks[: options.tasks]]
     for written in options.tries or [""]:
-        told = measure(
-            options.method, parse_settings(written.split(",") if written else None), benchmark, tasks
-        )
-        print(f"{options.method:<14}{written or 'as it is':<60}{told}", flush=True)
+        try:
+            tried = parse_settings(written.split(",") if written else None)
+            told = measure(options.method, tried, benchmark, tasks)
+        except InputError as error:
+            parser.error(str(error))
+        print(f"{options.method:<14}{written or 'as it is':<60}  {told}", flush=True)
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)
     main()
