@@ -279,13 +279,19 @@ def _attention(
 def _with_mlp(block: Any, index: int, u: Tensor, adaptation: Adaptation | None) -> Tensor:
     """The stream with what the MLP adds to it."""
     mlp, x = block.mlp, block.layer_norm2(u)
-    own = adaptation is not None and adaptation.changes_linear_maps
-    if isinstance(mlp.activation_fn, QuickGELUActivation) and not own:
-        # CLIP's quick GELU x·σ(1.702x) is SiLU(1.702x) / 1.702; the matrix products take both factors along.
-        hidden = F.silu(_scaled(mlp.fc1, x, QUICK, QUICK))
-        return torch.add(u, _scaled(mlp.fc2, hidden, 1.0, QUICK), alpha=1 / QUICK)
-    hidden = mlp.activation_fn(_linear(mlp.fc1, index, "fc1", x, adaptation))
-    return u + _linear(mlp.fc2, index, "fc2", hidden, adaptation)
+    if not isinstance(mlp.activation_fn, QuickGELUActivation):
+        hidden = mlp.activation_fn(_linear(mlp.fc1, index, "fc1", x, adaptation))
+        return u + _linear(mlp.fc2, index, "fc2", hidden, adaptation)
+    # CLIP's quick GELU x·σ(1.702x) is SiLU(1.702x) / 1.702; the matrix products take both factors along.
+    own = adaptation if adaptation is not None and adaptation.changes_linear_maps else None
+    hidden = _scaled(mlp.fc1, x, QUICK, QUICK)
+    if own is not None and (delta := own.linear(index, "fc1", x)) is not None:
+        hidden = hidden + delta * QUICK
+    hidden = F.silu(hidden)
+    added = _scaled(mlp.fc2, hidden, 1.0, QUICK)
+    if own is not None and (delta := own.linear(index, "fc2", hidden / QUICK)) is not None:
+        added = added + delta * QUICK
+    return torch.add(u, added, alpha=1 / QUICK)
 
 
 def _scaled(module: nn.Linear, x: Tensor, weight: float, bias: float) -> Tensor:
