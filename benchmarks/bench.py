@@ -1,7 +1,7 @@
 """How much faster than the straightforward way, and how far from plain CLIP: `make bench`.
 
-Every figure is a ratio of two ways measured in turn in this process, by CPU time with one thread. Results go
-to a folder as JSON, Markdown and plots; exit code 1 when a target is missed on ViT-B shapes.
+Every figure is a ratio of two ways measured in turn in this process, by CPU time with one thread. Results are
+printed as Markdown and go to a folder as JSON and plots; exit code 1 when a target is missed on ViT-B shapes.
 """
 
 import argparse

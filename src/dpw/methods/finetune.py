@@ -11,7 +11,7 @@ from dpw.errors import InputError
 from dpw.methods.base import TaskImages, register
 from dpw.methods.config import MethodConfig, TrainingConfig
 from dpw.methods.single_model import SingleModel
-from dpw.store import of_section
+from dpw.store import of_section, under
 
 # ZSCL's settings, which all full fine-tuning methods of its tables share.
 FULL_FINETUNING = TrainingConfig(
@@ -155,7 +155,7 @@ def learned_weights(model: Backbone) -> dict[str, nn.Parameter]:
 
 def model_state(model: Backbone, prefix: str) -> dict[str, Tensor]:
     """The tensors of a CLIP under prefixed names."""
-    return {f"{prefix}.{name}": tensor for name, tensor in model.clip.state_dict().items()}
+    return under(f"{prefix}.", model.clip.state_dict())
 
 
 def copy_weights(target: Mapping[str, Tensor], source: Mapping[str, Tensor]) -> None:

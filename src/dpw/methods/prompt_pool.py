@@ -21,7 +21,7 @@ from dpw.methods.base import LearnedTask, Method, TaskImages
 from dpw.methods.candidates import Candidates
 from dpw.methods.config import MethodConfig, TrainingConfig
 from dpw.methods.epochs import adam_by_epochs
-from dpw.store import of_section
+from dpw.store import of_section, under
 
 Prefixes = dict[int, tuple[Tensor, Tensor]]  # keys and values (B or 1, L, D) of each block that has any
 
@@ -167,8 +167,8 @@ class PromptPool(Method):
 
     def shared_state(self) -> dict[str, Tensor]:
         """The shared prompts and all head rows: those of a name that comes back go on learning."""
-        heads = {f"heads.{name}": tensor for name, tensor in self.heads.state_dict().items()}
-        return {**heads, **{f"pool.{name}": tensor.detach() for name, tensor in self.pool.items()}}
+        pool = {name: tensor.detach() for name, tensor in self.pool.items()}
+        return under("heads.", self.heads.state_dict()) | under("pool.", pool)
 
     def load_shared_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Take shared prompts and head rows back."""

@@ -12,6 +12,7 @@ from dpw.data.task import Task
 from dpw.methods.base import TaskImages, register
 from dpw.methods.finetune import copy_weights
 from dpw.methods.lwf import LwF, LwFConfig
+from dpw.store import of_section, under
 
 
 class ZSCLConfig(LwFConfig):
@@ -104,7 +105,7 @@ class ZSCL(LwF):
         """The average so far, beside the start."""
         state = super().progress_state()
         if self.average:
-            state |= {f"average.{name}": tensor for name, tensor in self.average.items()}
+            state |= under("average.", self.average)
             state["averaged"] = torch.tensor([self.averaged, self.steps])
         return state
 
@@ -112,5 +113,5 @@ class ZSCL(LwF):
         """Take the average back."""
         super().load_progress_state(tensors)
         if "averaged" in tensors:
-            copy_weights(self.average, {name: tensors[f"average.{name}"] for name in self.average})
+            copy_weights(self.average, of_section("average.", tensors))
             self.averaged, self.steps = (int(count) for count in tensors["averaged"])

@@ -2,7 +2,7 @@
 
 The published settings belong to CLIP ViT-B/16 and thousands of images: a model a hundred times smaller needs
 larger steps and far fewer of them. The same settings hold for all tasks. They were chosen on validation
-images (`tools/tune_mini.py`): two to four learning rates a method, and for a few one more setting.
+images (`tools/tune_mini.py`): two to five learning rates a method, and for a few one more setting.
 """
 
 from collections.abc import Mapping
