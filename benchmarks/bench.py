@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from benchmarks.growth import growth
+from benchmarks.growth import growth, plot
 from benchmarks.measure import Figure, Way, figure, in_turn, peak_memory
 from benchmarks.straightforward import Straightforward
 
@@ -238,10 +238,11 @@ def main() -> int:
             for found in section:
                 print(found.line(), flush=True)
                 figures.append(found)
-        write(options.output / f"{shape}.json", [one for one in figures if one.shape == shape])
+                write(options.output / f"{shape}.json", [one for one in figures if one.shape == shape])
     if not options.only or "growth" in options.only:
         for shape in options.shapes:
             growth(shape, options.output)
+        plot(options.output)
     return int(any(one.reached is False for one in figures))
 
 

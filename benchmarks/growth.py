@@ -10,13 +10,14 @@ from benchmarks.measure import seconds
 from benchmarks import models
 from dpw.images import Images
 from dpw.methods import Candidates
+from dpw.report.style import DASHES, MARKERS, PALETTE, STYLE
 
 Points = list[tuple[float, float]]
 TOKENS = {"tiny": (5, 17, 50, 65), "vit-b-32": (5, 17, 50, 197), "vit-b-16": (5, 17, 50, 197)}
 
 
 def growth(shape: str, output: Path) -> None:
-    """Measure all four and write `growth-SHAPE.json` and `growth-SHAPE.png`."""
+    """Measure all four, tell the slopes and write `growth-SHAPE.json`."""
     curves = {
         "classes (training step)": training_by(shape, "classes", (10, 50, 100, 200, 400)),
         "learned tasks (prediction)": prediction_by_tasks(shape, (1, 5, 10, 25, 50)),
@@ -29,7 +30,6 @@ def growth(shape: str, output: Path) -> None:
     )
     for name, one in told.items():
         print(f"{shape}, growth with {name}: {100 * float(one['slope']):.2f} % of the smallest per unit")
-    plot(curves, shape, output / f"growth-{shape}.png")
 
 
 def slope(points: Points) -> float:
@@ -39,7 +39,7 @@ def slope(points: Points) -> float:
     return float((x * (share - share.mean())).sum() / (x**2).sum())
 
 
-def best(way: Callable[[], object], repeats: int = 5) -> float:
+def best(way: Callable[[], object], repeats: int = 3) -> float:
     """The least CPU seconds of several calls."""
     way()
     return min(seconds(way) for _ in range(repeats))
@@ -71,16 +71,22 @@ def prediction_by_tasks(shape: str, values: tuple[int, ...]) -> Points:
     return points
 
 
-def plot(curves: dict[str, Points], shape: str, path: Path) -> None:
-    """One small plot for each quantity."""
+def plot(folder: Path) -> None:
+    """One small plot for each quantity, with a line for every shape measured in the folder."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(curves), figsize=(4 * len(curves), 3))
-    for axis, (name, points) in zip(axes, curves.items(), strict=True):
-        x, y = zip(*points, strict=True)
-        axis.plot(x, [value / y[0] for value in y], marker="o")
-        axis.set(xlabel=name, ylabel="cost / first", ylim=(0, None))
-    figure.suptitle(f"growth of cost, {shape}")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    told = [json.loads(path.read_text()) for path in sorted(folder.glob("growth-*.json"))]
+    names = list(told[0]["growth"])
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(1, len(names), figsize=(2.6 * len(names), 2.6))
+        for axis, name in zip(axes, names, strict=True):
+            for one, colour, marker, dash in zip(told, PALETTE, MARKERS, DASHES, strict=False):
+                x, y = zip(*one["growth"][name]["points"], strict=True)
+                shares = [value / y[0] for value in y]
+                axis.plot(x, shares, color=colour, marker=marker, linestyle=dash, label=one["shape"])
+            axis.set(xlabel=name, ylim=(0, None))
+            axis.grid(visible=True)
+        axes[0].set_ylabel("cost / cost of the first")
+        axes[0].legend()
+        figure.savefig(folder / "growth.png", dpi=130)
+        plt.close(figure)

@@ -24,7 +24,7 @@ def repa_scores(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     heads, rows, prefixes = weight.shape
     tokens, width = x.shape[1], x.shape[2]
     if rows != width:
-        weight = _on_own_slice(weight.transpose(1, 2), width).transpose(1, 2)
+        return _by_head(x, heads).transpose(1, 2) @ weight + bias[:, :tokens]
     # All heads in one matrix product; the result is a view of (B, N, h, L).
     scores = x @ weight.permute(1, 0, 2).reshape(width, heads * prefixes)
     by_head = scores.reshape(-1, tokens, heads, prefixes) + bias[:, :tokens].transpose(0, 1)
@@ -66,8 +66,7 @@ def residual_weight(total: Tensor) -> Tensor:
 
 def prefix_output(g: Tensor, values: Tensor) -> Tensor:
     """O_prefix = G̃ P_V (Eq. prompt_output), heads side by side: `(B, N, D)` from values `(L, D)`."""
-    sliced = _by_head(values, g.shape[1]).transpose(0, 1)
-    return g.transpose(1, 2).flatten(2) @ _on_own_slice(sliced, values.shape[-1]).flatten(0, 1)
+    return (g @ _by_head(values, g.shape[1]).transpose(0, 1)).transpose(1, 2).flatten(2)
 
 
 def adapter_output(
@@ -252,13 +251,6 @@ def transfer_avg_last(matrix: Tensor | Sequence[Sequence[float]]) -> TransferAvg
 def _by_head(values: Tensor, heads: int) -> Tensor:
     """Cut the width into heads: `(..., D)` to `(..., h, D/h)`."""
     return values.reshape(*values.shape[:-1], heads, values.shape[-1] // heads)
-
-
-def _on_own_slice(sliced: Tensor, width: int) -> Tensor:
-    """Widen `(h, L, D/h)` to `(h, L, D)`: head i keeps its slice of the width and is zero elsewhere."""
-    heads, length, _ = sliced.shape
-    block_diagonal = torch.eye(heads, dtype=sliced.dtype, device=sliced.device)
-    return (sliced.unsqueeze(2) * block_diagonal[:, None, :, None]).reshape(heads, length, width)
 
 
 def _mean_pair(unit: Tensor) -> Tensor:

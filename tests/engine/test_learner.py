@@ -1,6 +1,9 @@
 """The public API: learn, predict without a task id, save, reload elsewhere, forget, move tasks around."""
 
+import hashlib
 import json
+import shutil
+import struct
 import subprocess
 import sys
 
@@ -206,72 +209,78 @@ def rewrite(path, **changes):
     store.write_json(path, content | changes)
 
 
-def test_hostile_model_folders_are_refused(toy, saved, tmp_path):
-    import shutil
+def pointing_outside(name):
+    def change(folder, content):
+        entry = content["tasks"][0]
+        hostile = entry | {"tensors": entry["tensors"] | {"file": name}}
+        rewrite(folder / "model.json", tasks=[hostile, *content["tasks"][1:]])
 
-    def hostile(change):
-        target = tmp_path / "hostile"
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(saved[1], target)
-        change(target)
-        with pytest.raises((StoreError, InputError)) as caught:
-            ContinualCLIP.from_pretrained(target)
-        assert "\n" not in str(caught.value)
-        return str(caught.value)
+    return change
 
-    content = json.loads((saved[1] / "model.json").read_text())
-    first = content["tasks"][0]
 
-    def pointing_at(name):
-        entry = first | {"tensors": first["tensors"] | {"file": name}}
-        return lambda f: rewrite(f / "model.json", tasks=[entry, *content["tasks"][1:]])
+def ten_gigabytes(folder, content):
+    """A header that declares far more than the file holds; size and hash of the file are right."""
+    header = json.dumps(
+        {"image.weight": {"dtype": "F32", "shape": [2500000000], "data_offsets": [0, 10**10]}}
+    )
+    blob = struct.pack("<Q", len(header)) + header.encode()
+    digest = hashlib.sha256(blob).hexdigest()
+    name = f"birds-{digest[:16]}.safetensors"
+    (folder / name).write_bytes(blob)
+    entry = {"file": name, "sha256": digest, "bytes": len(blob)}
+    rewrite(folder / "model.json", tasks=[content["tasks"][0] | {"tensors": entry}])
 
-    assert "refused" in hostile(pointing_at("../../etc/passwd"))
-    assert "refused" in hostile(pointing_at("/etc/passwd"))
 
-    def huge(f):
-        """A header that declares ten gigabytes in a file of the right size and hash."""
-        import hashlib
-        import struct
+def tensors_of_something_else(folder, content):
+    first, second = content["tasks"]
+    rewrite(folder / "model.json", tasks=[first | {"tensors": content["shared"]}, second])
 
-        header = json.dumps(
-            {"image.weight": {"dtype": "F32", "shape": [2500000000], "data_offsets": [0, 10**10]}}
-        )
-        blob = struct.pack("<Q", len(header)) + header.encode()
-        name = "birds-" + hashlib.sha256(blob).hexdigest()[:16] + ".safetensors"
-        (f / name).write_bytes(blob)
-        entry = {"file": name, "sha256": hashlib.sha256(blob).hexdigest(), "bytes": len(blob)}
-        rewrite(f / "model.json", tasks=[first | {"tensors": entry}])
 
-    assert "valid tensors" in hostile(huge)
+def a_link(folder, content):
+    path = folder / content["tasks"][0]["tensors"]["file"]
+    path.rename(folder.parent / "elsewhere.safetensors")
+    path.symlink_to(folder.parent / "elsewhere.safetensors")
 
-    def swapped(f):
-        second = content["tasks"][1]["tensors"]
-        rewrite(f / "model.json", tasks=[first | {"tensors": content["shared"]}, content["tasks"][1]])
-        assert second
 
-    assert "do not fit" in hostile(swapped)
+def changed(part, **changes):
+    def change(folder, content):
+        rewrite(folder / "model.json", **{part: content[part] | changes})
 
-    def linked(f):
-        path = f / first["tensors"]["file"]
-        path.rename(tmp_path / "elsewhere.safetensors")
-        path.symlink_to(tmp_path / "elsewhere.safetensors")
+    return change
 
-    assert "link" in hostile(linked)
-    assert "format 7" in hostile(lambda f: rewrite(f / "model.json", format=7))
+
+def a_misspelt_setting(folder, content):
     method = content["method"]
-    assert "'magic'" in hostile(lambda f: rewrite(f / "model.json", method=method | {"name": "magic"}))
     config = method["config"] | {"prefix_lenght": 3}
-    assert "prefix_length" in hostile(lambda f: rewrite(f / "model.json", method=method | {"config": config}))
-    backbone = content["backbone"] | {"activation": "gelu"}
-    assert "activation" in hostile(lambda f: rewrite(f / "model.json", backbone=backbone))
-    moved = content["backbone"] | {"reference": str(tmp_path / "nowhere")}
-    assert "nowhere" in hostile(lambda f: rewrite(f / "model.json", backbone=moved))
+    rewrite(folder / "model.json", method=method | {"config": config})
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        pytest.param(pointing_outside("../../etc/passwd"), "refused", id="path out of the folder"),
+        pytest.param(pointing_outside("/etc/passwd"), "refused", id="absolute path"),
+        pytest.param(ten_gigabytes, "valid tensors", id="oversized header"),
+        pytest.param(tensors_of_something_else, "do not fit", id="swapped tensors"),
+        pytest.param(a_link, "link", id="link"),
+        pytest.param(lambda f, _: rewrite(f / "model.json", format=7), "format 7", id="newer format"),
+        pytest.param(changed("method", name="magic"), "'magic'", id="unknown method"),
+        pytest.param(a_misspelt_setting, "prefix_length", id="misspelt setting"),
+        pytest.param(changed("backbone", activation="gelu"), "activation", id="other activation"),
+        pytest.param(changed("backbone", reference="./nowhere"), "nowhere", id="CLIP that is gone"),
+    ],
+)
+def test_hostile_model_folders_are_refused(saved, tmp_path, change, told):
+    folder = tmp_path / "hostile"
+    shutil.copytree(saved[1], folder)
+    change(folder, json.loads((folder / "model.json").read_text()))
+    with pytest.raises((StoreError, InputError)) as caught:
+        ContinualCLIP.from_pretrained(folder)
+    assert "\n" not in str(caught.value)
+    assert told in str(caught.value)
 
 
 def test_a_moved_backbone_can_be_named(toy, saved, tmp_path):
-    import shutil
-
     shutil.copytree(saved[1], tmp_path / "m")
     content = json.loads((tmp_path / "m" / "model.json").read_text())
     moved = content["backbone"] | {"reference": str(tmp_path / "nowhere")}
@@ -282,8 +291,6 @@ def test_a_moved_backbone_can_be_named(toy, saved, tmp_path):
 
 @pytest.mark.parametrize("where", ["header", "data", "end"])
 def test_a_flipped_byte_in_a_task_is_refused(saved, tmp_path, where):
-    import shutil
-
     shutil.copytree(saved[1], tmp_path / "m")
     path = next((tmp_path / "m").glob("birds-*.safetensors"))
     content = bytearray(path.read_bytes())
