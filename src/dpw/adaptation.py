@@ -33,7 +33,10 @@ class Adaptation:
         return None
 
     def linear(self, block: int, name: LinearName, x: Tensor) -> Tensor | None:  # noqa: ARG002
-        """A delta of one linear map of the block, for the same input x (LoRA)."""
+        """A delta of one linear map of the block, token by token, for the same input x (LoRA).
+
+        For `fc1` and `fc2` x may hold only some of the images.
+        """
         return None
 
     @property

@@ -19,6 +19,7 @@ from dpw.preprocessing import Preprocessing
 from dpw.sequences import AllTokens, FirstToken, PackedPrompts, Sequences
 
 QUICK = 1.702  # of the quick GELU
+REUSED = 2**25  # bytes; a larger tensor is new memory every time, whose first touch costs more than the cut
 
 
 class TowerShape(NamedTuple):
@@ -277,6 +278,15 @@ def _attention(
 
 
 def _with_mlp(block: Any, index: int, u: Tensor, adaptation: Adaptation | None) -> Tensor:
+    """The stream with what the MLP adds to it, on a processor for a few images at a time."""
+    one = u.shape[1] * block.mlp.fc1.out_features * u.element_size()
+    together = max(1, REUSED // one) if u.is_cpu else len(u)
+    if together >= len(u):
+        return _with_mlp_at_once(block, index, u, adaptation)
+    return torch.cat([_with_mlp_at_once(block, index, part, adaptation) for part in torch.split(u, together)])
+
+
+def _with_mlp_at_once(block: Any, index: int, u: Tensor, adaptation: Adaptation | None) -> Tensor:
     """The stream with what the MLP adds to it."""
     mlp, x = block.mlp, block.layer_norm2(u)
     if not isinstance(mlp.activation_fn, QuickGELUActivation):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from benchmarks import models
+from dpw import backbone as backbone_module
 from dpw.adaptation import Adaptation
 from dpw.images import Images
 from dpw.memory import FeatureMemory
@@ -84,9 +85,25 @@ def loss_and_gradients(method):
     return loss.detach(), gradients
 
 
+@pytest.mark.parametrize(("together", "sizes"), [(1, [1, 1, 1, 1]), (3, [3, 1])])
+def test_an_mlp_over_few_images_at_a_time_gives_the_same_numbers(monkeypatch, together, sizes):
+    method = models.start_training(models.learned("dpw", BACKBONE, 1, 4))
+    method.bank.eval()  # no dropout
+    expected = loss_and_gradients(method)
+    shape, parts = BACKBONE.image_shape, []
+    monkeypatch.setattr(backbone_module, "REUSED", together * shape.tokens * 4 * shape.width * 4)
+    at_once = backbone_module._with_mlp_at_once
+    monkeypatch.setattr(
+        backbone_module,
+        "_with_mlp_at_once",
+        lambda block, index, u, adaptation: (parts.append(len(u)), at_once(block, index, u, adaptation))[1],
+    )
+    torch.testing.assert_close(loss_and_gradients(method), expected, **CLOSE)
+    assert parts[: len(sizes)] == sizes
+
+
 @pytest.mark.parametrize("name", ["dpw", "diki"])
 def test_checkpointed_towers_give_the_same_gradients(name):
-    expected = loss_and_gradients(models.start_training(models.learned(name, BACKBONE, 1, 4)))
     wanted = {"training": {"gradient_checkpointing": True}}
     method = models.start_training(models.learned(name, BACKBONE, 1, 4, **wanted))
     prepare_towers(method)
