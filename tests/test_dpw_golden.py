@@ -100,7 +100,8 @@ def test_initialisation(name):
     unloaded = case["in_proj_weight_at_construction"].chunk(3)[2]
     down = case["out_adapter_down"]
     frame = initial.singular_vectors(unloaded)[1][:, : meta["rank"]]
-    assert_close(align(frame, down), down, "D by the released code, before the weights are loaded")
+    # Singular vectors of close singular values: the last digits belong to the linear algebra library.
+    assert_close(align(frame, down), down, "D by the released code, before the weights are loaded", 2e-5)
 
 
 @pytest.mark.parametrize("name", names("f_cls", "e_f_cls"))
