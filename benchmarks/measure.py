@@ -1,6 +1,7 @@
 """Ways of doing the same thing measured in turn, and the peak memory of one way in a process of its own."""
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -83,7 +84,10 @@ def figure(
 
 
 def peak_memory(call: str, *arguments: object) -> int:
-    """Peak bytes of a fresh process that runs `benchmarks.peaks.<call>(*arguments)`."""
+    """Peak bytes of a fresh process that runs `benchmarks.peaks.<call>(*arguments)`.
+
+    The C library is told to give memory back at once, so that the peak is of what lives, not of what waits.
+    """
     code = (
         "import json, sys; from benchmarks import peaks\n"
         "getattr(peaks, sys.argv[1])(*json.loads(sys.argv[2]))\n"
@@ -91,5 +95,6 @@ def peak_memory(call: str, *arguments: object) -> int:
     )
     command = [sys.executable, "-c", code, call, json.dumps(arguments)]
     root = Path(__file__).parent.parent
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root)  # noqa: S603
+    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": str(2**16)}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root, env=environment)  # noqa: S603
     return int(done.stdout)
