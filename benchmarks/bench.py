@@ -95,7 +95,7 @@ def towers(shape: str, batch: int) -> Iterator[Figure]:
         adaptation = models.image_adaptation(name, backbone, batch)
         ways[name] = lambda a=adaptation: backbone.encode_images(pixels, a)
     with torch.inference_mode():
-        found = in_turn(ways, 5 if shape != "tiny" else 15)
+        found = in_turn(ways, 15)
     most = {"dpw": 1.15, "dpw-reduced": 1.10} if shape != "tiny" else {}
     for name in TOWERS[1:]:
         what = f"image tower forward, batch {batch}: {name} / plain CLIP"

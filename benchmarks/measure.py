@@ -31,12 +31,18 @@ class Figure:
     def line(self) -> str:
         """As a row of a table."""
         verdict = {None: "", True: "yes", False: "no"}[self.reached]
-        spread = f"{self.lowest:.2f}–{self.highest:.2f}" if self.repeats > 1 else "once"
-        return f"| {self.shape} | {self.what} | {self.ratio:.2f} | {spread} | {self.target} | {verdict} |"
+        spread = f"{_short(self.lowest)}–{_short(self.highest)}" if self.repeats > 1 else "once"
+        ratio = _short(self.ratio)
+        return f"| {self.shape} | {self.what} | {ratio} | {spread} | {self.target} | {verdict} |"
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
+
+
+def _short(ratio: float) -> str:
+    """Two decimals, or two digits of a very small ratio."""
+    return f"{ratio:.2f}" if ratio >= 0.05 else f"{ratio:.2g}"
 
 
 def seconds(way: Way) -> float:
