@@ -84,7 +84,7 @@ def plot(folder: Path) -> None:
                 x, y = zip(*one["growth"][name]["points"], strict=True)
                 shares = [value / y[0] for value in y]
                 axis.plot(x, shares, color=colour, marker=marker, linestyle=dash, label=one["shape"])
-            axis.set(xlabel=name, ylim=(0, None))
+            axis.set(xlabel=name, ylim=(0, 1.05 * axis.get_ylim()[1]))
             axis.grid(visible=True)
         axes[0].set_ylabel("cost / cost of the first")
         axes[0].legend()
