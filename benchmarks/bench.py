@@ -31,6 +31,7 @@ REPEATS = 3
 TRAINING = {10: 2.0, 100: 2.8, 400: 4.5}  # classes and the least ratio
 AT_ONCE = 100  # prompts of 77 tokens whose activations fit in memory
 TOWERS = ("plain", "dpw", "dpw-reduced", "diki", "moe-adapters")
+RATIOS = ("towers", "class_incremental", "flatness", "training", "matrix", "memory", "feeding")
 OFFICIAL = {"decision": "batch-vote", "text_weight": "exact", "strict_filter": True}
 
 
@@ -216,13 +217,22 @@ def sections(shape: str, quick: bool, counts: Sequence[int]) -> Iterator[Iterato
     yield feeding(shape, batch)
 
 
+def count(text: str) -> int:
+    """A number of classes from the command line."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of classes: give 1 or more")
+    return int(text)
+
+
 def main() -> int:
     """Measure, tell, judge."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shapes", nargs="+", default=list(models.SHAPES), choices=list(models.SHAPES))
     parser.add_argument("--quick", action="store_true", help="fewer classes")
-    parser.add_argument("--only", nargs="+", help="sections by name: towers, training, ...")
-    parser.add_argument("--classes", nargs="+", type=int, default=list(TRAINING), help="of the training step")
+    parser.add_argument("--only", nargs="+", choices=(*RATIOS, "growth"), help="sections by name")
+    parser.add_argument(
+        "--classes", nargs="+", type=count, default=list(TRAINING), help="of the training step"
+    )
     parser.add_argument("--budget", type=float, help="CPU seconds for one figure before it is not repeated")
     parser.add_argument("--output", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
