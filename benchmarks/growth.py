@@ -10,7 +10,7 @@ from benchmarks.measure import seconds
 from benchmarks import models
 from dpw.images import Images
 from dpw.methods import Candidates
-from dpw.report.style import DASHES, MARKERS, PALETTE, STYLE
+from dpw.report.style import looks, new_figure, style
 
 Points = list[tuple[float, float]]
 TOKENS = {"tiny": (5, 17, 50, 65), "vit-b-32": (5, 17, 50, 197), "vit-b-16": (5, 17, 50, 197)}
@@ -73,20 +73,18 @@ def prediction_by_tasks(shape: str, values: tuple[int, ...]) -> Points:
 
 def plot(folder: Path) -> None:
     """One small plot for each quantity, with a line for every shape measured in the folder."""
-    import matplotlib.pyplot as plt
-
     told = [json.loads(path.read_text()) for path in sorted(folder.glob("growth-*.json"))]
     names = list(told[0]["growth"])
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(1, len(names), figsize=(2.6 * len(names), 2.6))
+    look = looks([one["shape"] for one in told])
+    with style():
+        figure, axes = new_figure(2.6 * len(names), 2.6, columns=len(names))
         for axis, name in zip(axes, names, strict=True):
-            for one, colour, marker, dash in zip(told, PALETTE, MARKERS, DASHES, strict=False):
+            for one in told:
                 x, y = zip(*one["growth"][name]["points"], strict=True)
-                shares = [value / y[0] for value in y]
-                axis.plot(x, shares, color=colour, marker=marker, linestyle=dash, label=one["shape"])
+                own, shares = look[one["shape"]], [value / y[0] for value in y]
+                axis.plot(x, shares, own.dash, color=own.colour, marker=own.marker, label=one["shape"])
             axis.set(xlabel=name, ylim=(0, 1.05 * axis.get_ylim()[1]))
             axis.grid(visible=True)
         axes[0].set_ylabel("cost / cost of the first")
         axes[0].legend()
         figure.savefig(folder / "growth.png", dpi=130)
-        plt.close(figure)
