@@ -20,12 +20,12 @@ from benchmarks.measure import Figure, Way, figure, in_turn, peak_memory
 from benchmarks.straightforward import Straightforward
 
 from benchmarks import measure, models
+from dpw.data.images import Images
 from dpw.data.pixels import PixelCache
 from dpw.data.split import Split
-from dpw.feeding import SplitImages
-from dpw.images import Images
-from dpw.memory import FeatureMemory
+from dpw.engine.feeding import SplitImages
 from dpw.methods import Candidates
+from dpw.methods.feature_cache import FeatureCache
 
 REPEATS = 3
 TRAINING = {10: 2.0, 100: 2.8, 400: 4.5}  # classes and the least ratio
@@ -118,7 +118,7 @@ def matrix(shape: str, images: int, classes: int) -> Iterator[Figure]:
 
         def ours(method: models.Any = method, sets: list[torch.Tensor] = sets) -> None:
             models.forget_all(method)
-            method.feature_memory = FeatureMemory()
+            method.feature_cache = FeatureCache()
             for row in range(len(sets)):
                 models.add_domain_task(method, shape, row, classes)
                 for task, pixels in enumerate(sets):

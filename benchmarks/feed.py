@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageFilter
 
+from dpw.clip.preprocessing import Preprocessing
 from dpw.data.pixels import PixelCache
 from dpw.data.task import Split
-from dpw.preprocessing import Preprocessing
 
 BATCH = 64
 SPEED_AT_LEAST = 5.0

@@ -8,7 +8,7 @@ import torch
 from benchmarks.measure import seconds
 
 from benchmarks import models
-from dpw.images import Images
+from dpw.data.images import Images
 from dpw.methods import Candidates
 from dpw.report.style import looks, new_figure, style
 

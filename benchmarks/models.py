@@ -10,12 +10,12 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import CLIPConfig, CLIPModel
 
-from dpw.adaptation import Adaptation
-from dpw.backbone import Backbone
+from dpw.clip.adaptation import Adaptation
+from dpw.clip.backbone import Backbone
+from dpw.clip.preprocessing import Preprocessing
 from dpw.methods import ClassGroup, Method, create
 from dpw.methods.base import LearnedTask
-from dpw.methods.mixture import Experts, MixtureAdaptation, TaskRouter
-from dpw.preprocessing import Preprocessing
+from dpw.methods.parts.mixture import Experts, MixtureAdaptation, TaskRouter
 
 TEMPLATE = "a photo of a {}."
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from dpw.backbone import Backbone
+from dpw.clip.backbone import Backbone
 from dpw.methods import ClassGroup, LearnedTask, create
 from dpw.methods.base import Method
 from tests.golden_cases import load

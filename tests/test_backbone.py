@@ -12,8 +12,8 @@ import torch
 from PIL import Image
 from torch.nn import functional as F
 
-from dpw.adaptation import Adaptation
-from dpw.backbone import Backbone
+from dpw.clip.adaptation import Adaptation
+from dpw.clip.backbone import Backbone
 from dpw.errors import InputError
 from tests.golden_cases import assert_close, load
 from tests.tiny import golden_backbone, save_tiny, tiny_backbone, tiny_clip

@@ -10,21 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from dpw import store
 from dpw.benchmarks import get_benchmark, list_benchmarks
 from dpw.cli import app
-from dpw.compare import compare
+from dpw.engine.metrics import Spread, spread, summarize
 from dpw.errors import InputError
 from dpw.methods import METHODS, PRESETS
-from dpw.methods.dpw_ablations import presets
-from dpw.metrics import Spread, spread, summarize
-from dpw.published import ABLATIONS, FIGURES, figures_of
-from dpw.results import find_runs
-from dpw.tables import FORMATS, count
+from dpw.methods.dpw.ablations import presets
+from dpw.report.comparison import FORMATS, count
+from dpw.runs.compare import compare
+from dpw.runs.published import ABLATIONS, FIGURES, figures_of
+from dpw.runs.results import find_runs
+from dpw.storage import files
 
 ORDER = [source.name for source in get_benchmark("mtil").tasks]
 RESULT = {
-    "format": store.FORMAT,
+    "format": files.FORMAT,
     "kind": "dpw-results",
     "method": "dpw",
     "status": "from the paper and its code",
@@ -49,7 +49,7 @@ def finished(folder, **changes):
     content = copy.deepcopy(RESULT)
     content["metrics"] |= changes.pop("metrics", {})
     content |= changes
-    store.write_json(folder / "results.json", content)
+    files.write_json(folder / "results.json", content)
     return folder
 
 

@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from dpw.data.images import Images
 from dpw.functional import repa_scores
-from dpw.images import Images
 from dpw.methods import Candidates
-from dpw.methods import initialisation as initial
-from dpw.methods.statistics import RunningScores
+from dpw.methods.dpw import initial
+from dpw.methods.dpw.statistics import RunningScores
 from tests.golden_cases import assert_close, load, names
 from tests.methods_golden import golden_dpw
 

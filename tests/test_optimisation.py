@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
+from dpw.engine.optimization import make_optimizer, parameter_groups
 from dpw.methods.config import TrainingConfig
-from dpw.optimisation import make_optimizer, parameter_groups
 
 
 def parameters(*names: str) -> dict[str, nn.Parameter]:

@@ -9,8 +9,8 @@ from PIL import Image
 from transformers.image_utils import load_image
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
+from dpw.clip.preprocessing import Preprocessing
 from dpw.errors import InputError
-from dpw.preprocessing import Preprocessing
 
 SIZES = [(300, 411), (500, 333), (224, 224), (64, 64), (3, 500), (1, 1)]
 CONFIGS = [

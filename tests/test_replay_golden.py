@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor
 
+from dpw.data.images import Images
 from dpw.data.task import Split, Task
+from dpw.engine.optimization import learning_rate, make_optimizer
 from dpw.functional import fit_gaussian, transfer_avg_last
-from dpw.images import Images
 from dpw.methods import Candidates, create
-from dpw.methods.dpw import DPW
-from dpw.optimisation import learning_rate, make_optimizer
+from dpw.methods.dpw.method import DPW
 from tests.golden_cases import assert_close, load
 from tests.methods_golden import backbone_with_prompts, settings, shared_down, stack, task_tensors
 from tests.test_dpw_golden import align

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from dpw.routers import (
+from dpw.methods.routing.routers import (
     Autoencoder,
     KMeansRouter,
     PrototypeRouter,

@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 from transformers import CLIPConfig, CLIPModel, CLIPTokenizer
 
-from dpw.backbone import Backbone
-from dpw.preprocessing import Preprocessing
+from dpw.clip.backbone import Backbone
+from dpw.clip.preprocessing import Preprocessing
 from tests.golden_cases import load
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789.,:\"'-!()"

@@ -17,7 +17,7 @@ from dpw.benchmarks.mini import tasks
 from dpw.learner import ContinualCLIP
 from dpw.report import write_report
 from dpw.report.style import Picture, save_picture
-from dpw.runs import RunConfig, RunOptions, start
+from dpw.runs.run import RunConfig, RunOptions, start
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "gallery.md"

@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression
 from transformers import CLIPModel, CLIPTokenizer
 
 from dpw.benchmarks.mini import tasks
+from dpw.clip.preprocessing import Preprocessing
 from dpw.data.task import Split, Task
-from dpw.preprocessing import Preprocessing
 
 Features = npt.NDArray[np.float32]
 

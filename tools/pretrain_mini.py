@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from transformers import CLIPConfig, CLIPModel, CLIPTokenizer
 
 from dpw.benchmarks.mini.canvas import SIDE
-from dpw.preprocessing import CLIP_MEAN, CLIP_STD, Preprocessing
+from dpw.clip.preprocessing import CLIP_MEAN, CLIP_STD, Preprocessing
 
 CONTEXT = 32
 WIDTH = 128

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from dpw.compare import Row, Table, compare
 from dpw.methods import METHODS
-from dpw.published import figures_of
-from dpw.results import read
-from dpw.tables import as_markdown
+from dpw.report.comparison import as_markdown
+from dpw.runs.compare import Row, Table, compare
+from dpw.runs.published import figures_of
+from dpw.runs.results import read
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 SLOW = ("moe-adapters", "gift")  # these begin, so that no core waits for one of them in the end

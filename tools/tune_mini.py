@@ -14,19 +14,19 @@ from typing import Any
 
 import torch
 
-from dpw.backbone import Backbone
 from dpw.benchmarks import LoadedBenchmark, load_benchmark
-from dpw.cli.learning import parse_settings
+from dpw.cli.learn import parse_settings
+from dpw.clip.backbone import Backbone
 from dpw.data.pixels import PixelCache
 from dpw.data.task import Task
+from dpw.engine.evaluation import Evaluator
+from dpw.engine.metrics import summarize
+from dpw.engine.training import Trainer
 from dpw.errors import InputError
-from dpw.evaluation import Evaluator
 from dpw.learner import cache_folder, make_accelerator, suited_settings
-from dpw.memory import FeatureMemory
 from dpw.methods import METHODS, configure, create
-from dpw.metrics import summarize
-from dpw.runs import reference_data
-from dpw.training import Trainer
+from dpw.methods.feature_cache import FeatureCache
+from dpw.runs.run import reference_data
 
 SHOWN = ("transfer", "avg", "last", "mean", "forgetting")
 
@@ -37,7 +37,7 @@ def measure(method: str, tried: Mapping[str, Any], benchmark: LoadedBenchmark, t
     cache = PixelCache(backbone.preprocessing, cache_folder())
     config = configure(method, "default", {**tried, "seed": 0}, suited_settings("mini", method))
     learner = METHODS[method](backbone, config)
-    learner.reference, learner.feature_memory = reference_data(benchmark), FeatureMemory()
+    learner.reference, learner.feature_cache = reference_data(benchmark), FeatureCache()
     evaluator, rows, began = Evaluator(cache, accelerator), [], time.process_time()
     plain = [test.accuracy for test in evaluator.row(create("zero-shot", backbone), tasks)]
     for task in tasks:

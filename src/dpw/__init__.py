@@ -7,7 +7,7 @@ __version__ = "0.1.0"
 
 # torch and transformers are loaded when one of these is first used, so that `import dpw` stays quick.
 _LAZY = {
-    "Backbone": "dpw.backbone",
+    "Backbone": "dpw.clip.backbone",
     "ContinualCLIP": "dpw.learner",
     "InputError": "dpw.errors",
     "Task": "dpw.data.task",

@@ -10,18 +10,18 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from dpw import model_folder
-from dpw.backbone import Backbone
 from dpw.benchmarks.mini.presets import SETTINGS
+from dpw.clip.backbone import Backbone
+from dpw.data.images import Images
 from dpw.data.pixels import PixelCache
 from dpw.data.split import open_image
 from dpw.data.task import Task
+from dpw.engine.evaluation import Evaluator, Setting, TestResult
+from dpw.engine.training import Trainer, Unwatched, Watcher
 from dpw.errors import InputError
-from dpw.evaluation import Evaluator, Setting, TestResult
-from dpw.images import Images
 from dpw.methods import METHODS, Candidates, ClassGroup, Method, configure
-from dpw.progress import ProgressFolder
-from dpw.training import Trainer, Unwatched, Watcher
+from dpw.storage import model_folder
+from dpw.storage.checkpoint import ProgressFolder
 
 ImageLike = str | Path | Image.Image
 PREDICT_BATCH = 64

@@ -9,13 +9,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpw import analysis, results
+from dpw import analysis
 from dpw.analysis.cls_scores import gaussian_distance
 from dpw.analysis.queries import border_contrast, principal_plane, separation, token_cosines, umap_plane
 from dpw.analysis.score_maps import stretch
 from dpw.analysis.subject import open_prefixes, spread_rows
 from dpw.errors import InputError
-from dpw.report.load import read_runs
+from dpw.runs import results
+from dpw.runs.gathering import read_runs
 
 
 @given(st.integers(1, 1000), st.integers(1, 1000))

@@ -4,10 +4,10 @@ import pytest
 
 from dpw.analysis import explain, make_figures
 from dpw.benchmarks.mini import IMAGES_PER_CLASS, tasks
+from dpw.clip.pretrained import EMBEDDED
 from dpw.learner import ContinualCLIP
-from dpw.loading import EMBEDDED
 from dpw.report import write_report
-from dpw.runs import RunConfig, RunOptions, start
+from dpw.runs.run import RunConfig, RunOptions, start
 from tests.report.reading import read_report
 from tests.tiny import save_tiny
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from dpw.analysis.tracing import TracedAdaptation, trace
+from dpw.data.images import Images
 from dpw.errors import InputError
-from dpw.images import Images
 
 
 def test_a_traced_pass_gives_the_same_tokens(subject):

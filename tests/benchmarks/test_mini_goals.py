@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpw.runs import RunConfig, RunOptions, start
+from dpw.runs.run import RunConfig, RunOptions, start
 
 pytestmark = pytest.mark.slow
 

@@ -10,11 +10,11 @@ from transformers import CLIPImageProcessor, CLIPModel, CLIPTokenizer
 
 import dpw
 from dpw.benchmarks.mini import tasks
-from dpw.preprocessing import Preprocessing
+from dpw.clip.preprocessing import Preprocessing
 
 pytest.importorskip("sklearn")
 
-FOLDER = Path(dpw.__file__).parent / "models" / "mini"
+FOLDER = Path(dpw.__file__).parent / "clip" / "mini"
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from dpw.benchmarks.mini import DOMAINS, IMAGES_PER_CLASS
 from dpw.benchmarks.mini.outside import captioned
 from dpw.benchmarks.mini.presets import SETTINGS
 from dpw.methods import METHODS, configure
-from dpw.runs import RunConfig, RunOptions, method_config, start
+from dpw.runs.run import RunConfig, RunOptions, method_config, start
 from tests.tiny import save_tiny
 
 pytest.importorskip("sklearn")

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from dpw.clip.preprocessing import Preprocessing
 from dpw.data import segments
 from dpw.data.pixels import PixelCache, training_pixels
 from dpw.data.task import Split, Task
 from dpw.errors import InputError
-from dpw.preprocessing import Preprocessing
 
 TINY = Preprocessing(size=8, crop=(8, 8))
 RECORD = 3 * 8 * 8

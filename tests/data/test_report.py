@@ -3,7 +3,7 @@
 import json
 import shutil
 
-from dpw.data.report import check_dataset
+from dpw.data.inspection import check_dataset
 from tests.data.layouts import BUILDERS, image
 
 

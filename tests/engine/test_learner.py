@@ -13,8 +13,8 @@ from PIL import Image
 
 from dpw import ContinualCLIP, Task
 from dpw.errors import InputError, Interrupted, StoreError
-from dpw.model_folder import export_task, import_task, remove_task
-from dpw.store import tensors_digest
+from dpw.storage.files import tensors_digest
+from dpw.storage.model_folder import export_task, import_task, remove_task
 
 SETTINGS = {"prefix_length": 2, "adapter_rank": 4, "training.epochs": 2, "training.batch_size": 4}
 
@@ -203,10 +203,10 @@ def test_tasks_of_another_clip_or_other_settings_are_refused(toy, saved, tmp_pat
 
 def rewrite(path, **changes):
     """Change a model's JSON and keep its checksum right, as an attacker would."""
-    from dpw import store
+    from dpw.storage import files
 
     content = json.loads(path.read_text())
-    store.write_json(path, content | changes)
+    files.write_json(path, content | changes)
 
 
 def pointing_outside(name):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dpw import store
 from dpw.errors import InputError, Interrupted, StoreError
-from dpw.runs import RunOptions, resume, start
+from dpw.runs.run import RunOptions, resume, start
+from dpw.storage import files
 from tests.engine.toy import StopAfter, config, outcome, run
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
@@ -43,7 +43,7 @@ def in_child(work) -> int:
 def die_in_write(number: int, when: str) -> None:
     """Make this process kill itself at its n-th write: before the rename, or half-way through the bytes."""
     calls = iter(range(10**6))
-    original = store.os.fsync
+    original = files.os.fsync
 
     def fsync(descriptor: int) -> None:
         if next(calls) == number:
@@ -52,7 +52,7 @@ def die_in_write(number: int, when: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         original(descriptor)
 
-    store.os.fsync = fsync
+    files.os.fsync = fsync
 
 
 def one_life(toy, output, draw: random.Random, seconds: float) -> bool:
@@ -193,14 +193,14 @@ def test_a_folder_that_is_not_a_run(toy, tmp_path):
 
 def test_a_full_disk_loses_nothing(toy, tmp_path, straight, monkeypatch):
     calls = iter(range(10**6))
-    original = store.os.fsync
+    original = files.os.fsync
 
     def full(descriptor: int) -> None:
         if next(calls) == 12:
             raise OSError(28, "No space left on device")
         original(descriptor)
 
-    monkeypatch.setattr(store.os, "fsync", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(StoreError, match="disk is full"):
         run(toy, tmp_path / "run")
     monkeypatch.undo()

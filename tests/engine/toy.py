@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from dpw.runs import RunConfig, RunOptions, start
-from dpw.training import Unwatched
+from dpw.engine.training import Unwatched
+from dpw.runs.run import RunConfig, RunOptions, start
 from tests.tiny import save_tiny
 
 TASKS = {"birds": ["crow", "swan", "robin"], "metals": ["rust", "gold"], "signs": ["stop", "yield"]}

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from dpw import methods
-from dpw.backbone import Backbone
+from dpw.clip.backbone import Backbone
+from dpw.data.images import Images
+from dpw.data.reference import Pairs, ReferenceData
 from dpw.data.split import Split
 from dpw.data.task import Task
-from dpw.images import Images
+from dpw.engine.optimization import make_optimizer, parameter_groups
 from dpw.methods.base import Method
 from dpw.methods.candidates import Candidates
-from dpw.methods.reference import Pairs, ReferenceData
-from dpw.optimisation import make_optimizer, parameter_groups
 from tests.tiny import tiny_backbone
 
 SIDE = 16

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from dpw.methods import PRESETS, Candidates, configure, create
-from dpw.methods.dpw_ablations import TABLES
-from dpw.methods.dpw_variants import VariantAdaptation, VariantTower
+from dpw.methods.dpw.ablations import TABLES
+from dpw.methods.dpw.variants import VariantAdaptation, VariantTower
 from tests.methods.loop import Trainer, answers, learn, questions, reload, some_pixels, toy_method, toy_task
 from tests.methods.test_dpw import vit_b16
 
@@ -128,8 +128,8 @@ def clip():
 
 def millions(clip, preset: str, heads: tuple[int, int] = (12, 8), **settings) -> float:
     """Learned parameters of eleven tasks, in millions, with given heads of the prefix branch."""
-    from dpw.methods.dpw import DPWTower
-    from dpw.methods.dpw_variants import new_tower
+    from dpw.methods.dpw.method import DPWTower
+    from dpw.methods.dpw.variants import new_tower
 
     config, total = configure("dpw", preset, settings), 0
     layers = {

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from dpw.benchmarks import list_benchmarks
+from dpw.data.images import Images
 from dpw.errors import InputError
-from dpw.images import Images
 from dpw.methods import METHODS, PRESETS, Candidates, ClassGroup, Method, configure
 from tests.methods.loop import (
     Trainer,

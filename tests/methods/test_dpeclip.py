@@ -2,7 +2,7 @@
 
 import torch
 
-from dpw.images import Images
+from dpw.data.images import Images
 from dpw.methods import METHODS, Candidates, ClassGroup
 from tests.methods.loop import (
     ToyImages,

@@ -4,11 +4,11 @@ import pytest
 import torch
 from transformers import CLIPConfig, CLIPModel
 
-from dpw.backbone import Backbone
-from dpw.images import Images
+from dpw.clip.backbone import Backbone
+from dpw.data.images import Images
 from dpw.methods import Candidates, create
-from dpw.methods.dpw import DPWTower
-from dpw.store import tensors_digest
+from dpw.methods.dpw.method import DPWTower
+from dpw.storage.files import tensors_digest
 from tests.methods_golden import golden_dpw
 from tests.tiny import tiny_backbone
 
@@ -76,16 +76,16 @@ def test_the_grid_agrees_with_exact_text_weights():
 
 @torch.no_grad()
 def test_remembered_features_give_the_same_logits():
-    from dpw.memory import FeatureMemory
+    from dpw.methods.feature_cache import FeatureCache
 
     method, groups, case, _ = golden_dpw("sharp", decision="per-image")
     pixels, keys = case["images_u8"], [str(i) for i in range(9)]
     expected = method.logits(Images.of(pixels), Candidates.among(groups[0]))
-    method.feature_memory = FeatureMemory()
+    method.feature_cache = FeatureCache()
     for _ in range(2):
         logits = method.logits(Images.of(pixels, keys), Candidates.among(groups[0]))
         assert torch.allclose(logits, expected, atol=1e-5)
-    assert len(method.feature_memory) == 18  # a frozen and an adapted row for each image
+    assert len(method.feature_cache) == 18  # a frozen and an adapted row for each image
 
 
 def test_an_unlearned_task_cannot_be_asked_for_by_name():

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from dpw.data import synthesis
+from dpw.data.reference import PROMPTS_FILE, ReferenceData, read_pairs
 from dpw.errors import InputError
-from dpw.methods import gift, synthesis
-from dpw.methods.reference import PROMPTS_FILE, ReferenceData, read_pairs
+from dpw.methods import gift
 from tests.methods.loop import Trainer, learn, toy_method, toy_task
 
 

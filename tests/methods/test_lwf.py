@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from dpw.methods.distillation import distillation
+from dpw.data.reference import seeded
 from dpw.methods.icarl import herding
 from dpw.methods.lwf import random_tokens
-from dpw.methods.reference import seeded
+from dpw.methods.parts.distillation import distillation
 from tests.methods.loop import SMALL, Trainer, learn, reload, toy_method, toy_task
 from tests.tiny import tiny_backbone
 

@@ -4,13 +4,13 @@ import pytest
 import torch
 from transformers import CLIPConfig, CLIPModel
 
-from dpw.adaptation import Adaptation
-from dpw.backbone import Backbone
+from dpw.clip.adaptation import Adaptation
+from dpw.clip.backbone import Backbone
+from dpw.clip.preprocessing import Preprocessing
+from dpw.data.images import Images
+from dpw.data.reference import ReferenceData
 from dpw.errors import InputError
-from dpw.images import Images
 from dpw.methods import create
-from dpw.methods.reference import ReferenceData
-from dpw.preprocessing import Preprocessing
 from tests.methods.loop import (
     ToyImages,
     Trainer,

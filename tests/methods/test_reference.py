@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from dpw.errors import InputError
-from dpw.methods.reference import (
+from dpw.data.reference import (
     PROMPTS_FILE,
     Pairs,
     ReferenceData,
@@ -22,6 +21,7 @@ from dpw.methods.reference import (
     reference_sentences,
     sentence_tokens,
 )
+from dpw.errors import InputError
 from tests.methods.loop import toy_split, toy_task
 from tests.tiny import tiny_backbone
 

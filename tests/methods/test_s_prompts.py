@@ -2,7 +2,7 @@
 
 import torch
 
-from dpw.images import Images
+from dpw.data.images import Images
 from dpw.methods import Candidates, ClassGroup
 from dpw.methods.s_prompts import Context, ExtraTokens
 from tests.methods.loop import Trainer, answers, learn, some_pixels, toy_method, toy_task
@@ -71,7 +71,7 @@ def test_class_incrementally_only_the_chosen_domain_can_win():
 
 
 def test_remembered_features_give_the_same_answers():
-    from dpw.memory import FeatureMemory
+    from dpw.methods.feature_cache import FeatureCache
 
     method = toy_method("s-prompts")
     for name in ("aircraft", "dtd"):
@@ -79,9 +79,9 @@ def test_remembered_features_give_the_same_answers():
     pixels = some_pixels()
     question = Candidates.learned([task.group() for task in method.tasks])
     expected = answers(method, pixels, question)
-    method.feature_memory = FeatureMemory()
+    method.feature_cache = FeatureCache()
     keyed = Images.of(pixels, keys=[str(row) for row in range(len(pixels))])
     for _ in range(2):
         with torch.no_grad():
             torch.testing.assert_close(method.logits(keyed, question), expected)
-    assert len(method.feature_memory) == 2 * len(pixels)
+    assert len(method.feature_cache) == 2 * len(pixels)

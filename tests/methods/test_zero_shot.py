@@ -2,9 +2,9 @@
 
 import torch
 
-from dpw.images import Images
-from dpw.memory import FeatureMemory
+from dpw.data.images import Images
 from dpw.methods import Candidates, ClassGroup
+from dpw.methods.feature_cache import FeatureCache
 from tests.methods.loop import answers, learn, some_pixels, toy_method, toy_task
 
 GROUP = ClassGroup("trees", ("oak", "fir"), ("a photo of a {}.",))
@@ -30,7 +30,7 @@ def test_a_task_changes_nothing_and_can_be_forgotten():
 def test_no_image_goes_through_the_tower_twice():
     method, pixels = toy_method("zero-shot"), some_pixels()
     expected = answers(method, pixels, Candidates.among(GROUP))
-    method.feature_memory = FeatureMemory()
+    method.feature_cache = FeatureCache()
     fetched = []
 
     def load(rows):

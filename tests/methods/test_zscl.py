@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from dpw.data.reference import ReferenceData
 from dpw.errors import InputError
 from dpw.methods import configure
-from dpw.methods.reference import ReferenceData
 from tests.methods.loop import Trainer, copied, learn, toy_method, toy_task
 
 

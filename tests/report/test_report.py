@@ -9,11 +9,12 @@ import sys
 
 import pytest
 
-from dpw import results, store
 from dpw.errors import InputError
-from dpw.published import figures_of
 from dpw.report import figures, tables, write_report
-from dpw.report.load import read_runs, sections
+from dpw.runs import results
+from dpw.runs.gathering import read_runs, sections
+from dpw.runs.published import figures_of
+from dpw.storage import files
 from tests.report.reading import read_report
 
 
@@ -101,7 +102,7 @@ def changed_run(source, target, **changes):
     """A copy of a run that claims other things."""
     shutil.copytree(source, target)
     content = {**found(source), **changes}
-    store.write_json(target / "results.json", content)
+    files.write_json(target / "results.json", content)
     return target
 
 

@@ -5,9 +5,9 @@ import torch
 from benchmarks.straightforward import Straightforward
 
 from benchmarks import models
-from dpw.images import Images
-from dpw.memory import FeatureMemory
+from dpw.data.images import Images
 from dpw.methods import Candidates
+from dpw.methods.feature_cache import FeatureCache
 
 TASKS, CLASSES, TEST = 3, 5, 6
 OFFICIAL = {"decision": "batch-vote", "text_weight": "exact", "strict_filter": True}
@@ -28,7 +28,7 @@ def image_sets():
 def accuracy_matrix(backbone, answer, **settings):
     """p[i][j] with `answer(method, pixels, task)` giving the indices of the predicted classes."""
     method = models.learned("dpw", backbone, 0, CLASSES, **settings)
-    method.feature_memory = FeatureMemory()
+    method.feature_cache = FeatureCache()
     matrix = []
     for row in range(TASKS):
         models.add_task(method, row, CLASSES)
@@ -102,5 +102,5 @@ def test_images_pass_a_tower_once_frozen_and_once_for_each_task_they_were_taken_
     _, method = accuracy_matrix(backbone, answer)
     images = TASKS * TEST
     assert sum(counted) == images + len(chosen)
-    assert len(method.feature_memory) == images + len(chosen)
+    assert len(method.feature_cache) == images + len(chosen)
     assert sum(counted) < 2 * TASKS * images / 2, "each row anew would take 2·T passes"

@@ -3,15 +3,15 @@
 import pytest
 import torch
 
-from dpw.backbone import Backbone
 from dpw.benchmarks import load_benchmark
+from dpw.clip.backbone import Backbone
+from dpw.clip.pretrained import EMBEDDED
 from dpw.data.pixels import PixelCache
-from dpw.feeding import SplitImages
+from dpw.engine.feeding import SplitImages
+from dpw.engine.training import Trainer
 from dpw.learner import make_accelerator
-from dpw.loading import EMBEDDED
 from dpw.methods import Candidates, create
-from dpw.methods.texts import WeightedTexts
-from dpw.training import Trainer
+from dpw.methods.parts.weighted_texts import WeightedTexts
 
 pytest.importorskip("sklearn")
 TASKS = 3

@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from benchmarks import models
-from dpw import backbone as backbone_module
-from dpw.adaptation import Adaptation
-from dpw.images import Images
-from dpw.memory import FeatureMemory
+from dpw.clip import backbone as backbone_module
+from dpw.clip.adaptation import Adaptation
+from dpw.clip.sequences import PackedPrompts
+from dpw.data.images import Images
+from dpw.engine.training import prepare_towers
 from dpw.methods import Candidates
-from dpw.methods.statistics import RunningScores
-from dpw.routing import GaussianRouter
-from dpw.sequences import PackedPrompts
-from dpw.training import prepare_towers
+from dpw.methods.dpw.statistics import RunningScores
+from dpw.methods.feature_cache import FeatureCache
+from dpw.methods.routing.gaussian import GaussianRouter
 
 BACKBONE = models.backbone("tiny")
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
@@ -147,7 +147,7 @@ def test_a_batch_is_frozen_only_once(monkeypatch):
 
 def test_features_beyond_the_limit_wait_on_disk():
     rows = torch.randn(6, 8, dtype=torch.float64)
-    memory = FeatureMemory(in_memory=2 * rows[0].nbytes)
+    memory = FeatureCache(in_memory=2 * rows[0].nbytes)
     for _ in range(2):
         found = memory.recall(range(6), lambda places: rows[places])
         assert torch.equal(found, rows)

@@ -6,7 +6,7 @@ from benchmarks.straightforward import Straightforward
 from torch.nn import functional as F
 
 from benchmarks import models
-from dpw.images import Images
+from dpw.data.images import Images
 from dpw.methods import Candidates
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 from dpw.analysis.subject import Subject, spread_rows
 from dpw.data.task import Task
-from dpw.evaluation import Evaluator, task_test_split
+from dpw.engine.evaluation import Evaluator, task_test_split
 from dpw.functional import transfer_avg_last
 from dpw.learner import make_accelerator
-from dpw.memory import FeatureMemory
+from dpw.methods.feature_cache import FeatureCache
 
 CUTOFFS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 
@@ -54,7 +54,7 @@ def _transfer_last(
     method = type(subject.method)(subject.method.backbone, config)
     evaluator = Evaluator(subject.cache, make_accelerator(), subject.setting, subject.merge_equal_names)
     method.load_shared_state(subject.method.shared_state())
-    method.feature_memory = FeatureMemory()
+    method.feature_cache = FeatureCache()
     method.to(subject.method.backbone.device).eval()
     matrix = []
     for index, task in enumerate(subject.method.tasks):

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from dpw.analysis.tracing import BlockRecord, trace
+from dpw.data.images import Images
 from dpw.data.split import open_image
 from dpw.errors import InputError
-from dpw.images import Images
 from dpw.learner import ContinualCLIP, Prediction
-from dpw.methods.calibrated import CalibratedMethod
-from dpw.methods.dpw import DPW
+from dpw.methods.dpw.method import DPW
+from dpw.methods.parts.calibrated import CalibratedMethod
 
 
 @dataclass(frozen=True)

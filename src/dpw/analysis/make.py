@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
-from dpw import store
 from dpw.analysis import drawings as draw
 from dpw.analysis.cls_scores import cls_scores
 from dpw.analysis.cutoffs import cutoff_comparison
@@ -19,8 +18,9 @@ from dpw.analysis.subject import Subject, open_prefixes, open_run
 from dpw.analysis.timing import component_times
 from dpw.analysis.token_weights import output_cosines, weight_distribution
 from dpw.errors import InputError
-from dpw.report.load import read_runs
 from dpw.report.style import Picture, need_matplotlib, save_picture
+from dpw.runs.gathering import read_runs
+from dpw.storage import files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -152,7 +152,7 @@ def make_figures(
         figure = FIGURES[name]
         data = figure.data(request)
         content = json.dumps(plain(data)).encode() + b"\n"
-        store.write_bytes(Path(output) / f"{name}.json", content)
+        files.write_bytes(Path(output) / f"{name}.json", content)
         drawn = figure.drawing(data)
         pictures.append(save_picture(drawn, Path(output), name, figure.title, figure.caption))
     return pictures

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dpw.engine.metrics import spread
 from dpw.errors import InputError
-from dpw.metrics import spread
-from dpw.report.load import Run
+from dpw.runs.gathering import Run
 
 
 @dataclass(frozen=True)

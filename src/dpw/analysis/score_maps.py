@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dpw.adaptation import Adaptation
 from dpw.analysis.queries import patches_per_side
 from dpw.analysis.subject import Subject, spread_rows
 from dpw.analysis.tracing import BlockRecord, trace
-from dpw.evaluation import task_test_split
-from dpw.methods.calibrated import CalibratedMethod
-from dpw.sequences import Positions
+from dpw.clip.adaptation import Adaptation
+from dpw.clip.sequences import Positions
+from dpw.engine.evaluation import task_test_split
+from dpw.methods.parts.calibrated import CalibratedMethod
 
 
 @dataclass(frozen=True)

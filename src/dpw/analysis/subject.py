@@ -8,18 +8,19 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from dpw import model_folder, results
-from dpw.backbone import Backbone
 from dpw.benchmarks import LoadedBenchmark
+from dpw.clip.backbone import Backbone
 from dpw.data.pixels import PixelCache
 from dpw.data.task import Task
+from dpw.engine.evaluation import Setting, task_test_split
 from dpw.errors import InputError
-from dpw.evaluation import Setting, task_test_split
 from dpw.learner import cache_folder
 from dpw.methods import Method
-from dpw.methods.calibrated import CalibratedMethod
-from dpw.methods.dpw import DPW
-from dpw.runs import RunConfig, load_run_benchmark
+from dpw.methods.dpw.method import DPW
+from dpw.methods.parts.calibrated import CalibratedMethod
+from dpw.runs import results
+from dpw.runs.run import RunConfig, load_run_benchmark
+from dpw.storage import model_folder
 
 
 @dataclass(frozen=True)

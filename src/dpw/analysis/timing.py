@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from dpw import functional as paper
-from dpw.adaptation import Adaptation
 from dpw.analysis.subject import Subject
-from dpw.images import Images
-from dpw.methods.dpw import DPW, DPWAdaptation
-from dpw.sequences import Positions
+from dpw.clip.adaptation import Adaptation
+from dpw.clip.sequences import Positions
+from dpw.data.images import Images
+from dpw.methods.dpw.method import DPW, DPWAdaptation
 
 TASK_TIME = "identifying the task\n(a plain pass included)"
 

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from dpw import functional as paper
-from dpw.adaptation import Adaptation
+from dpw.clip.adaptation import Adaptation
+from dpw.clip.sequences import Positions
+from dpw.data.images import Images
 from dpw.errors import InputError
-from dpw.images import Images
-from dpw.methods.calibrated import rows_by_task
-from dpw.methods.dpw import DPW, DPWAdaptation
-from dpw.sequences import Positions
+from dpw.methods.dpw.method import DPW, DPWAdaptation
+from dpw.methods.parts.calibrated import rows_by_task
 
 
 class BlockRecord(NamedTuple):

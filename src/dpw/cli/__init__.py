@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dpw import __version__
-from dpw.cli import benchmarks, comparing, data, learning, reporting, running
+from dpw.cli import benchmarks, compare, data, learn, look, run
 from dpw.errors import DpwError
 
 app = typer.Typer(
@@ -18,17 +18,17 @@ app = typer.Typer(
 )
 
 
-app.command()(learning.learn)
-app.command()(learning.predict)
-app.add_typer(learning.tasks, name="tasks")
-app.command()(learning.forget)
-app.command()(running.run)
-app.command()(running.resume)
-app.command()(running.methods)
-app.command()(comparing.compare)
-app.command()(reporting.report)
-app.command()(reporting.figures)
-app.command()(reporting.explain)
+app.command()(learn.learn)
+app.command()(learn.predict)
+app.add_typer(learn.tasks, name="tasks")
+app.command()(learn.forget)
+app.command()(run.run)
+app.command()(run.resume)
+app.command()(run.methods)
+app.command()(compare.compare)
+app.command()(look.report)
+app.command()(look.figures)
+app.command()(look.explain)
 app.command("benchmarks")(benchmarks.benchmarks)
 app.add_typer(data.app, name="data")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from dpw.data.report import DatasetReport
+    from dpw.data.inspection import DatasetReport
 
 app = typer.Typer(help="Check and fetch the public datasets.", no_args_is_help=True)
 
@@ -53,9 +53,9 @@ def _check_public(
     root: Path, only: list[str] | None, protocol: str, images: bool, subset: bool
 ) -> "list[DatasetReport]":
     """Check the eleven datasets, or some of them."""
+    from dpw.data.inspection import check_dataset
     from dpw.data.protocol import get_protocol
     from dpw.data.public import DATASETS, get_dataset
-    from dpw.data.report import check_dataset
 
     get_protocol(protocol)
     names = [get_dataset(name).name for name in only] if only else list(DATASETS)
@@ -65,7 +65,7 @@ def _check_public(
 def _check_written(path: Path, only: list[str] | None, protocol: str, images: bool) -> "list[DatasetReport]":
     """Check the tasks of a benchmark that a user wrote, or some of them."""
     from dpw.benchmarks import load_benchmark
-    from dpw.data.report import check_task
+    from dpw.data.inspection import check_task
 
     tasks = load_benchmark(path, protocol=protocol, order=only).tasks
     return [

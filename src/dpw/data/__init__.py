@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""Image files to pixels, tasks, and where tasks come from."""

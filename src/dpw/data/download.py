@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dpw.data.archives import unpack
+from dpw.data.public.catalog import PublicDataset
 from dpw.data.public.sources import Download
-from dpw.data.public.table import PublicDataset
 from dpw.errors import InputError
 
 CHUNK = 1 << 20

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from dpw.clip.preprocessing import Pixels, Preprocessing
 from dpw.data.augment import random_resized_crop
 from dpw.data.protocol import get_protocol
 from dpw.data.segments import KEY_BYTES, SegmentStore
 from dpw.data.split import Split
 from dpw.data.task import Task
 from dpw.errors import InputError
-from dpw.preprocessing import Pixels, Preprocessing
 
 DEFAULT_MAX_BYTES = 32 * 1024**3
 

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
+from dpw.clip.preprocessing import upright_rgb
 from dpw.errors import InputError
-from dpw.preprocessing import upright_rgb
 
 DECODING_ERRORS = (
     OSError,

@@ -47,7 +47,7 @@ class Task:
         protocol: str = "coop",
     ) -> "Task":
         """Read `train/CLASS/*.jpg` (`val/`, `test/` beside it), or split `CLASS/*.jpg` by a fixed seed."""
-        from dpw.data.folders import task_from_folder
+        from dpw.data.folder_task import task_from_folder
 
         return task_from_folder(
             Path(path),
@@ -78,7 +78,7 @@ class Task:
         protocol: str = "coop",
     ) -> "Task":
         """Read a CSV or Parquet table of image paths (inside `root`) and labels, with or without splits."""
-        from dpw.data.tables import TableColumns, task_from_table
+        from dpw.data.table_task import TableColumns, task_from_table
 
         return task_from_table(
             Path(path),
@@ -114,7 +114,7 @@ class Task:
         protocol: str = "coop",
     ) -> "Task":
         """Read a Hugging Face dataset by hub name or from a local copy."""
-        from dpw.data.hub import HubChoice, task_from_dataset
+        from dpw.data.hub_task import HubChoice, task_from_dataset
 
         cache = None if cache_folder is None else Path(cache_folder)
         return task_from_dataset(

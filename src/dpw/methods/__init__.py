@@ -5,7 +5,7 @@ import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
-from dpw.backbone import Backbone
+from dpw.clip.backbone import Backbone
 from dpw.errors import InputError
 from dpw.methods.base import METHODS, PRESETS, LearnedTask, Method, TaskImages
 from dpw.methods.candidates import Candidates, ClassGroup

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dpw.backbone import Backbone
+from dpw.clip.backbone import Backbone
+from dpw.data.images import Images
 from dpw.data.protocol import get_protocol
+from dpw.data.reference import ReferenceData
 from dpw.data.task import Task
 from dpw.errors import InputError
-from dpw.images import Images
-from dpw.memory import FeatureMemory
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import MethodConfig
-from dpw.methods.reference import ReferenceData
-from dpw.routing import Route
+from dpw.methods.feature_cache import FeatureCache
+from dpw.methods.routing.gaussian import Route
 
 
 class TaskImages(Protocol):
@@ -68,9 +68,7 @@ class Method(nn.Module, ABC):
         self.tasks: list[LearnedTask] = []
         self.reference = ReferenceData()  # used where no setting names reference data
         self.step = 0  # set before every training batch, so that what a method draws depends on it alone
-        self.feature_memory: FeatureMemory | None = (
-            None  # given by an evaluation that asks about images again
-        )
+        self.feature_cache: FeatureCache | None = None  # given by an evaluation that asks about images again
         self._tokens: dict[ClassGroup, Tensor] = {}
 
     # ------------------------------------------------------------------------------------ learning a task

@@ -9,14 +9,14 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dpw.adaptation import Adaptation, LinearName
-from dpw.backbone import Backbone
+from dpw.clip.adaptation import Adaptation, LinearName
+from dpw.clip.backbone import Backbone
+from dpw.data.reference import seeded
 from dpw.data.task import Task
 from dpw.methods.base import TaskImages, register
 from dpw.methods.config import TrainingConfig
 from dpw.methods.finetune import FineTune, FineTuneConfig
 from dpw.methods.gift import symmetric_cross_entropy
-from dpw.methods.reference import seeded
 
 ADAPTED: dict[LinearName, str] = {
     "query": "self_attn.q_proj",

@@ -11,15 +11,15 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dpw.adaptation import Adaptation, LinearName
-from dpw.backbone import Backbone, TowerShape
+from dpw.clip.adaptation import Adaptation, LinearName
+from dpw.clip.backbone import Backbone, TowerShape
+from dpw.data.images import Images
 from dpw.data.task import Task
-from dpw.images import Images
 from dpw.methods.base import LearnedTask, Method, TaskImages, register
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import MethodConfig, TrainingConfig
-from dpw.methods.epochs import adam_by_epochs
-from dpw.methods.switched import plain_logits
+from dpw.methods.parts.epochs import adam_by_epochs
+from dpw.methods.parts.switched import plain_logits
 
 
 class CoLeCLIPConfig(MethodConfig):

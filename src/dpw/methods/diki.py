@@ -7,12 +7,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from dpw import functional as paper
-from dpw.adaptation import Adaptation
+from dpw.clip.adaptation import Adaptation
+from dpw.clip.sequences import Positions
 from dpw.data.task import Task
 from dpw.methods.base import register
-from dpw.methods.calibrated import CalibratedConfig, CalibratedMethod
 from dpw.methods.config import TrainingConfig
-from dpw.sequences import Positions
+from dpw.methods.parts.calibrated import CalibratedConfig, CalibratedMethod
 
 
 class DIKIConfig(CalibratedConfig):

@@ -10,17 +10,17 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from dpw.backbone import Backbone
+from dpw.clip.backbone import Backbone
+from dpw.data.images import Images
 from dpw.data.task import Task
-from dpw.images import Images
 from dpw.methods.base import LearnedTask, TaskImages, ensemble, register
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import RoutedConfig, TrainingConfig
-from dpw.methods.epochs import adam_by_epochs
+from dpw.methods.parts.epochs import adam_by_epochs
+from dpw.methods.parts.switched import PLAIN, SwitchedMethod
+from dpw.methods.routing.gaussian import Route
+from dpw.methods.routing.routers import PrototypeRouter, kmeans
 from dpw.methods.s_prompts import PLACEHOLDER, Context, ExtraTokens
-from dpw.methods.switched import PLAIN, SwitchedMethod
-from dpw.routers import PrototypeRouter, kmeans
-from dpw.routing import Route
 
 
 class DPeCLIPConfig(RoutedConfig):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dpw.methods.base import LearnedTask, register
-from dpw.methods.prompt_pool import Prefixes, PromptPool, PromptPoolConfig, split_prompt
+from dpw.methods.parts.prompt_pool import Prefixes, PromptPool, PromptPoolConfig, split_prompt
 
 
 class DualPromptConfig(PromptPoolConfig):

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from dpw.backbone import Backbone
+from dpw.clip.backbone import Backbone
 from dpw.data.task import Task
 from dpw.errors import InputError
 from dpw.methods.base import TaskImages, register
 from dpw.methods.config import MethodConfig, TrainingConfig
-from dpw.methods.single_model import SingleModel
-from dpw.store import of_section, under
+from dpw.methods.parts.single_model import SingleModel
+from dpw.methods.tensors import add_prefix, strip_prefix
 
 # ZSCL's settings, which all full fine-tuning methods of its tables share.
 FULL_FINETUNING = TrainingConfig(
@@ -132,7 +132,7 @@ class FineTune(SingleModel):
 
     def _stored_model(self, tensors: Mapping[str, Tensor], prefix: str) -> Backbone:
         """A frozen CLIP from the stored tensors whose names begin with the prefix."""
-        stored = of_section(f"{prefix}.", tensors)
+        stored = strip_prefix(f"{prefix}.", tensors)
         twin = self.backbone.trainable_copy().requires_grad_(requires_grad=False)
         expected = twin.clip.state_dict()
         shapes = [{(name, tensor.shape) for name, tensor in part.items()} for part in (stored, expected)]
@@ -155,7 +155,7 @@ def learned_weights(model: Backbone) -> dict[str, nn.Parameter]:
 
 def model_state(model: Backbone, prefix: str) -> dict[str, Tensor]:
     """The tensors of a CLIP under prefixed names."""
-    return under(f"{prefix}.", model.clip.state_dict())
+    return add_prefix(f"{prefix}.", model.clip.state_dict())
 
 
 def copy_weights(target: Mapping[str, Tensor], source: Mapping[str, Tensor]) -> None:

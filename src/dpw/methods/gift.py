@@ -8,13 +8,8 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from dpw.backbone import Backbone
-from dpw.data.task import Task
-from dpw.methods.base import TaskImages, register
-from dpw.methods.candidates import ClassGroup
-from dpw.methods.distillation import distillation
-from dpw.methods.finetune import FineTune, FineTuneConfig
-from dpw.methods.reference import (
+from dpw.clip.backbone import Backbone
+from dpw.data.reference import (
     Pairs,
     ShuffledRows,
     pixels_of,
@@ -22,7 +17,12 @@ from dpw.methods.reference import (
     reference_sentences,
     sentence_tokens,
 )
-from dpw.methods.synthesis import draw_prompts, synthesize
+from dpw.data.synthesis import draw_prompts, synthesize
+from dpw.data.task import Task
+from dpw.methods.base import TaskImages, register
+from dpw.methods.candidates import ClassGroup
+from dpw.methods.finetune import FineTune, FineTuneConfig
+from dpw.methods.parts.distillation import distillation
 
 UNSEEN_FISHER = 1e-6  # for weights that get no gradient from the synthetic pairs
 

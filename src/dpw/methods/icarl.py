@@ -7,11 +7,11 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from dpw.backbone import Backbone
+from dpw.clip.backbone import Backbone
+from dpw.data.reference import seeded
 from dpw.errors import InputError
 from dpw.methods.base import LearnedTask, TaskImages, register
-from dpw.methods.distillation import Distilling, DistillingConfig
-from dpw.methods.reference import seeded
+from dpw.methods.parts.distillation import Distilling, DistillingConfig
 
 
 class ICaRLConfig(DistillingConfig):

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dpw.methods.base import register
-from dpw.methods.prompt_pool import Prefixes, PromptPool, PromptPoolConfig, split_prompt
+from dpw.methods.parts.prompt_pool import Prefixes, PromptPool, PromptPoolConfig, split_prompt
 
 
 class L2PConfig(PromptPoolConfig):

@@ -4,12 +4,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from dpw.backbone import Backbone
-from dpw.data.split import Split
-from dpw.data.task import Task
-from dpw.methods.base import TaskImages, register
-from dpw.methods.distillation import Distilling, DistillingConfig
-from dpw.methods.reference import (
+from dpw.clip.backbone import Backbone
+from dpw.data.reference import (
     OWN_IMAGES,
     OWN_PROMPTS,
     ShuffledRows,
@@ -19,6 +15,10 @@ from dpw.methods.reference import (
     seeded,
     sentence_tokens,
 )
+from dpw.data.split import Split
+from dpw.data.task import Task
+from dpw.methods.base import TaskImages, register
+from dpw.methods.parts.distillation import Distilling, DistillingConfig
 
 
 class LwFConfig(DistillingConfig):

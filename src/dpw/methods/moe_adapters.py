@@ -7,20 +7,20 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from dpw.backbone import Backbone, TowerShape
+from dpw.clip.backbone import Backbone, TowerShape
+from dpw.data.images import Images
+from dpw.data.reference import OWN_IMAGES, reference_images
 from dpw.data.split import Split
 from dpw.data.task import Task
 from dpw.errors import InputError
-from dpw.images import Images
-from dpw.methods.autoencoders import AutoencoderConfig, AutoencoderRouter, stored_autoencoder
 from dpw.methods.base import LearnedTask, TaskImages, ensemble, register
 from dpw.methods.candidates import ClassGroup
 from dpw.methods.config import TrainingConfig
-from dpw.methods.mixture import Count, Experts, MixtureAdaptation, TaskRouter
-from dpw.methods.reference import OWN_IMAGES, reference_images
-from dpw.methods.switched import SwitchedMethod
-from dpw.routing import Route
-from dpw.store import of_section, under
+from dpw.methods.parts.mixture import Count, Experts, MixtureAdaptation, TaskRouter
+from dpw.methods.parts.switched import SwitchedMethod
+from dpw.methods.routing.autoencoders import AutoencoderConfig, AutoencoderRouter, stored_autoencoder
+from dpw.methods.routing.gaussian import Route
+from dpw.methods.tensors import add_prefix, strip_prefix
 
 TASK_RATES = {"aircraft": 5e-3, "cifar100": 5e-3, "eurosat": 1e-4, "mnist": 1e-4}
 FEW_SHOT_RATES = {
@@ -212,25 +212,25 @@ class MoEAdapters(SwitchedMethod):
 
     def shared_state(self) -> dict[str, Tensor]:
         """All experts, which of them are frozen, and the autoencoder of the reference images."""
-        reject = {} if self.router.reject is None else under("reject.", self.router.reject.state_dict())
-        return {**under("experts.", self.experts.state_dict()), **reject}
+        reject = {} if self.router.reject is None else add_prefix("reject.", self.router.reject.state_dict())
+        return {**add_prefix("experts.", self.experts.state_dict()), **reject}
 
     def load_shared_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Take the experts and the rejecting autoencoder back."""
-        if experts := of_section("experts.", tensors):
+        if experts := strip_prefix("experts.", tensors):
             self.experts = self.experts or self.new_experts()
             self.experts.load_state_dict(experts)
-        reject = of_section("reject.", tensors)
+        reject = strip_prefix("reject.", tensors)
         self.router.reject = stored_autoencoder(reject).to(self.backbone.device) if reject else None
         self.forget_features()
 
     def task_state(self, index: int) -> dict[str, Tensor]:
         """The gates of a task and its autoencoder."""
-        return {**self.bank[index].state_dict(), **under("router.", self.router.task_state(index))}
+        return {**self.bank[index].state_dict(), **add_prefix("router.", self.router.task_state(index))}
 
     def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:
         """Append a task from its tensors."""
         gates = {t: TaskRouter(tensors[f"{t}.gate"], tensors[f"{t}.noise"]) for t in TOWERS}
         self.bank.append(nn.ModuleDict(gates).requires_grad_(requires_grad=False).to(self.backbone.device))
-        self.router.load_task(of_section("router.", tensors), self.backbone.device)
+        self.router.load_task(strip_prefix("router.", tensors), self.backbone.device)
         self.tasks.append(task)

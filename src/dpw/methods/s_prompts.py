@@ -6,16 +6,16 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from dpw.adaptation import Adaptation
-from dpw.backbone import Backbone
+from dpw.clip.adaptation import Adaptation
+from dpw.clip.backbone import Backbone
+from dpw.data.images import Images
 from dpw.data.task import Task
-from dpw.images import Images
 from dpw.methods.base import LearnedTask, TaskImages, ensemble, register
 from dpw.methods.candidates import ClassGroup
 from dpw.methods.config import RoutedConfig, TrainingConfig
-from dpw.methods.switched import SwitchedMethod
-from dpw.routers import KMeansRouter, kmeans
-from dpw.routing import Route
+from dpw.methods.parts.switched import SwitchedMethod
+from dpw.methods.routing.gaussian import Route
+from dpw.methods.routing.routers import KMeansRouter, kmeans
 
 PLACEHOLDER = "x"  # one token in CLIP's vocabulary; its embedding is replaced
 

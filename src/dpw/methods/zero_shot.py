@@ -1,7 +1,7 @@
 """Zero-shot CLIP: the frozen backbone, the line every other method is measured from."""
 
 from dpw.methods.base import register
-from dpw.methods.single_model import SingleModel
+from dpw.methods.parts.single_model import SingleModel
 
 
 @register()

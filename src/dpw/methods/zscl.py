@@ -7,12 +7,12 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from dpw.backbone import Backbone
+from dpw.clip.backbone import Backbone
 from dpw.data.task import Task
 from dpw.methods.base import TaskImages, register
 from dpw.methods.finetune import copy_weights
 from dpw.methods.lwf import LwF, LwFConfig
-from dpw.store import of_section, under
+from dpw.methods.tensors import add_prefix, strip_prefix
 
 
 class ZSCLConfig(LwFConfig):
@@ -105,7 +105,7 @@ class ZSCL(LwF):
         """The average so far, beside the start."""
         state = super().progress_state()
         if self.average:
-            state |= under("average.", self.average)
+            state |= add_prefix("average.", self.average)
             state["averaged"] = torch.tensor([self.averaged, self.steps])
         return state
 
@@ -113,5 +113,5 @@ class ZSCL(LwF):
         """Take the average back."""
         super().load_progress_state(tensors)
         if "averaged" in tensors:
-            copy_weights(self.average, of_section("average.", tensors))
+            copy_weights(self.average, strip_prefix("average.", tensors))
             self.averaged, self.steps = (int(count) for count in tensors["averaged"])

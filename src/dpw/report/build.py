@@ -5,13 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpw import __version__, store
+from dpw import __version__
 from dpw.errors import InputError
 from dpw.report import figures, tables
-from dpw.report.load import Group, Section, read_runs, sections
 from dpw.report.page import Chapter, Part, page
 from dpw.report.style import Picture, need_matplotlib, save_picture
 from dpw.report.tables import Table, as_csv
+from dpw.runs.gathering import Group, Section, read_runs, sections
+from dpw.storage.files import slug, write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,7 +37,7 @@ def write_report(runs: Sequence[str | Path], output: str | Path) -> Path:
         "results.json; pictures and tables also lie beside this page as files."
     )
     text = page(_title(found), introduction, chapters, files.name)
-    store.write_bytes(output, text.encode())
+    write_bytes(output, text.encode())
     return output
 
 
@@ -85,7 +86,7 @@ class _Writer:
     def table(self, table: Table) -> Table:
         """Write a table beside the page."""
         named = replace(table, name=self.prefix + table.name)
-        store.write_bytes(self.files / f"{named.name}.csv", as_csv(named).encode())
+        write_bytes(self.files / f"{named.name}.csv", as_csv(named).encode())
         return named
 
     def picture(self, figure: "Figure", name: str, title: str, caption: str) -> Picture:
@@ -153,6 +154,6 @@ class _Writer:
 
     def slug(self, group: Group) -> str:
         """A group's label as part of a file name, unique in the section."""
-        labels = [store.slug(one.label) for one in self.section.groups]
+        labels = [slug(one.label) for one in self.section.groups]
         place = self.section.groups.index(group)
         return labels[place] if labels.count(labels[place]) == 1 else f"{labels[place]}-{place + 1}"

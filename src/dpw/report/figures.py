@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
-from dpw.report.load import Group, Number, Section
 from dpw.report.style import (
     FAINT,
     GREY,
@@ -16,6 +15,7 @@ from dpw.report.style import (
     new_figure,
     style,
 )
+from dpw.runs.gathering import Group, Number, Section
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpw import store
 from dpw.errors import InputError
+from dpw.storage import files
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -195,8 +195,8 @@ def save_picture(
             figure.savefig(drawn, format="svg", metadata={"Date": None}, facecolor="white")
         figure.set_layout_engine("none")  # what was laid out once stays where it is
         figure.savefig(pixels, format="png", dpi=dpi, metadata={"Software": None})
-    store.write_bytes(folder / f"{name}.svg", drawn.getvalue().encode())
-    store.write_bytes(folder / f"{name}.png", pixels.getvalue())
+    files.write_bytes(folder / f"{name}.svg", drawn.getvalue().encode())
+    files.write_bytes(folder / f"{name}.png", pixels.getvalue())
     return Picture(name, title, caption, drawn.getvalue(), figure.get_figwidth())
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpw.metrics import Spread
-from dpw.published import Published
-from dpw.report.load import Group, Number, Section
+from dpw.engine.metrics import Spread
+from dpw.runs.gathering import Group, Number, Section
+from dpw.runs.published import Published
 
 Cell = str | int | float | Spread | None
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from dpw.data.protocol import get_protocol
+from dpw.data.public.catalog import DATASETS, Expected, PublicDataset, get_dataset
 from dpw.data.public.listing import Listing
-from dpw.data.public.table import DATASETS, Expected, PublicDataset, get_dataset
 from dpw.data.root import Root
 from dpw.data.task import Task
 from dpw.errors import InputError

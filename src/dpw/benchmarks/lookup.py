@@ -1,0 +1,106 @@
+"""From a benchmark's name, or a YAML file, to tasks that load when they are needed."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from dpw.benchmarks.benchmark import Benchmark, LazyTasks, LoadedBenchmark, TaskContext, TaskSource
+from dpw.benchmarks.registry import list_benchmarks
+from dpw.benchmarks.sources import PublicTask
+from dpw.benchmarks.yaml_file import in_order, read_benchmark
+from dpw.data.protocol import get_protocol
+from dpw.data.public import get_dataset
+from dpw.data.shots import few_shot_task, listed_task
+from dpw.data.task import Task
+from dpw.errors import InputError
+
+YAML_SUFFIXES = (".yaml", ".yml")
+
+
+def get_benchmark(name_or_yaml: str | Path) -> Benchmark:
+    """Find an embedded benchmark by name, or read one from a YAML file."""
+    if str(name_or_yaml).endswith(YAML_SUFFIXES):
+        return read_benchmark(Path(name_or_yaml))
+    known = {benchmark.name: benchmark for benchmark in list_benchmarks()}
+    if str(name_or_yaml) not in known:
+        raise InputError(
+            f"benchmark {str(name_or_yaml)!r} is unknown; give a .yaml file or one of {', '.join(known)}"
+        )
+    return known[str(name_or_yaml)]
+
+
+def load_benchmark(
+    name_or_yaml: str | Path,
+    *,
+    data_root: Path | str | None = None,
+    seed: int = 0,
+    shots: int | None = None,
+    protocol: str | None = None,
+    order: Sequence[str] | None = None,
+    rebuild_splits: bool = False,
+    shot_lists: Path | str | None = None,
+) -> LoadedBenchmark:
+    """Prepare a benchmark; a task's files are first looked at when the task is used.
+
+    `shots`, `protocol` and `order` (task names; fewer make a shorter benchmark) replace the benchmark's own.
+    `shot_lists` is a folder of published few-shot lists, used for the datasets it has lists for.
+    """
+    benchmark = get_benchmark(name_or_yaml)
+    chosen = protocol or benchmark.protocol
+    get_protocol(chosen)
+    shots = benchmark.shots if shots is None else shots
+    context = TaskContext(None if data_root is None else Path(data_root), seed, chosen, rebuild_splits)
+    lists = None if shot_lists is None else Path(shot_lists)
+    sources = _sources(benchmark, seed)
+    ordered = in_order(list(sources), None if order is None else tuple(order), benchmark.name)
+    loaders = [_loader(source, context, shots, lists) for source in ordered]
+    tasks = LazyTasks([source.name for source in ordered], loaders)
+    return LoadedBenchmark(benchmark, tasks, chosen, seed, shots)
+
+
+@dataclasses.dataclass(frozen=True)
+class _BuiltTask:
+    """A task that a function has already made."""
+
+    task: Task
+
+    @property
+    def name(self) -> str:
+        """The task's own name."""
+        return self.task.name
+
+    def load(self, context: TaskContext) -> Task:
+        """Give the task under the chosen protocol."""
+        return dataclasses.replace(self.task, protocol=context.protocol)
+
+    def sizes(self, protocol: str) -> dict[str, int | None]:  # noqa: ARG002 (the same under both)
+        """Count what is there."""
+        counts = {name: len(split) for name, split in self.task.splits().items()}
+        return {"classes": len(self.task.classes), **counts}
+
+
+def _sources(benchmark: Benchmark, seed: int) -> tuple[TaskSource, ...]:
+    """The benchmark's task sources; a function is asked for its tasks now."""
+    if benchmark.build is None:
+        return benchmark.tasks
+    return tuple(_BuiltTask(task) for task in benchmark.build(seed))
+
+
+def _loader(
+    source: TaskSource, context: TaskContext, shots: int | None, lists: Path | None
+) -> Callable[[], Task]:
+    """How to load one task, few-shot if wanted."""
+
+    def load() -> Task:
+        """Load and, for few-shot, draw or read the list."""
+        task = source.load(context)
+        if shots is None:
+            return task
+        if lists is not None and isinstance(source, PublicTask):
+            folder = get_dataset(source.name).folder
+            path = lists / folder.replace("-", "") / f"shot_{shots}-seed_{context.seed}.json"
+            if path.is_file():
+                return listed_task(task, path, folder)
+        return few_shot_task(task, shots, context.seed)
+
+    return load

@@ -1,0 +1,211 @@
+"""`dpw learn`, `predict`, `forget` and `tasks`: a CLIP of one's own."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+Json = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
+Backbone = Annotated[str | None, typer.Option(help="Where the CLIP below the model is, if it has moved.")]
+
+
+def learn(
+    folder: Annotated[Path, typer.Argument(help="Images: CLASS/*.jpg, or train/CLASS/*.jpg and so on.")],
+    into: Annotated[Path, typer.Option(help="The model folder to teach; made if it is not there.")],
+    model: Annotated[
+        str | None, typer.Option(help="CLIP for a new model: mini, a folder, a hub name.")
+    ] = None,
+    method: Annotated[str | None, typer.Option(help="Method of a new model (see 'dpw methods').")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the task; the folder's name by default.")] = None,
+    template: Annotated[str, typer.Option(help="Prompt with {} for the class name.")] = "a photo of a {}.",
+    preset: Annotated[str, typer.Option(help="Preset of a new model's settings.")] = "default",
+    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as key=value.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the split and of the training.")] = 0,
+    checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between saved states.")] = 30.0,
+    as_json: Json = False,
+) -> None:
+    """Teach a model the images of a folder; the same command again continues what was interrupted."""
+    from dpw.cli.terminal import TerminalWatcher, exit_code, stopping
+    from dpw.data.task import Task
+    from dpw.errors import Interrupted
+
+    task = Task.from_folder(folder, name=name, templates=(template,), seed=seed)
+    learner = _open(into, model, method, preset, parse_settings(settings))
+    watcher = TerminalWatcher()
+    with stopping() as request:
+        try:
+            learner.learn(
+                task,
+                seed=seed,
+                checkpoint=into / "learning",
+                checkpoint_seconds=checkpoint_seconds,
+                watcher=watcher,
+                should_stop=request,
+            )
+        except Interrupted as stopped:
+            typer.echo(f"dpw: {stopped}; the same command continues from there", err=True)
+            raise typer.Exit(exit_code(request)) from stopped
+    learner.save_pretrained(into)
+    _clear(into / "learning")
+    _report_learned(learner, task, into, as_json)
+
+
+def _open(into: Path, model: str | None, method: str | None, preset: str, settings: dict[str, Any]) -> Any:
+    """The model to teach: an existing one, or a new one on a CLIP."""
+    from dpw.errors import InputError
+    from dpw.learner import ContinualCLIP
+    from dpw.storage.model_folder import is_model
+
+    if is_model(into):
+        return ContinualCLIP.from_pretrained(into, method, preset=preset, settings=settings)
+    if model is None:
+        raise InputError(
+            f"{into} is not a model yet: say which CLIP to start from, for example --model mini or "
+            "--model openai/clip-vit-base-patch16"
+        )
+    return ContinualCLIP.from_pretrained(model, method, preset=preset, settings=settings)
+
+
+def _clear(folder: Path) -> None:
+    """Remove the state of a training that is finished."""
+    from dpw.storage.checkpoint import ProgressFolder
+
+    ProgressFolder(folder, {}).clear()
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _report_learned(learner: Any, task: Any, into: Path, as_json: bool) -> None:
+    """Say what was learned and how well."""
+    accuracy = None
+    if task.test is not None and len(task.test):
+        accuracy = learner.evaluate([task])[0].accuracy
+    told = {**task.describe(), "model": str(into), "tasks": learner.tasks, "test_accuracy": accuracy}
+    if as_json:
+        typer.echo(json.dumps(told, indent=2))
+        return
+    measured = (
+        "" if accuracy is None else f", {accuracy:.1f} % right on {len(task.test)} images kept for testing"
+    )
+    typer.echo(f"learned {task.name}: {len(task.classes)} classes, {len(task.train)} images{measured}")
+    typer.echo(f"{into} now knows: {', '.join(learner.tasks)}")
+
+
+def predict(
+    model: Annotated[str, typer.Argument(help="A model folder, or a CLIP (with --classes).")],
+    images: Annotated[list[Path], typer.Argument(help="Image files.")],
+    classes: Annotated[
+        str | None, typer.Option(help="Choose between these, separated by commas; learned or not.")
+    ] = None,
+    template: Annotated[str, typer.Option(help="Prompt for --classes.")] = "a photo of a {}.",
+    top: Annotated[int, typer.Option(min=1, help="How many classes to name for each image.")] = 1,
+    backbone: Backbone = None,
+    as_json: Json = False,
+) -> None:
+    """Classify images; nobody needs to say which task they belong to. Exit code 2 if any cannot be read."""
+    from dpw.learner import ContinualCLIP
+
+    learner = ContinualCLIP.from_pretrained(model, backbone=backbone)
+    chosen = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
+    answers = learner.predict(images, classes=chosen, template=template, top=top)
+    if as_json:
+        typer.echo(json.dumps([answer.as_json() for answer in answers], indent=2))
+    for answer in answers:
+        if answer.error is not None:
+            typer.echo(f"dpw: {answer.error}", err=True)
+        elif not as_json:
+            task = "" if answer.task is None else f"  task {answer.task} ({answer.confidence or 0:.2f})"
+            typer.echo(f"{answer.image}  {answer.label}  {100 * (answer.probability or 0):.1f} %{task}")
+            for label, probability in answer.alternatives:
+                typer.echo(f"    {label}  {100 * probability:.1f} %")
+    if any(answer.error is not None for answer in answers):
+        raise typer.Exit(2)
+
+
+def forget(
+    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    task: Annotated[str, typer.Argument(help="The task to remove.")],
+) -> None:
+    """Remove a task from a model; the others stay as they are, byte for byte."""
+    from dpw.storage.model_folder import read_model, remove_task
+
+    remove_task(model, task)
+    left = ", ".join(entry["name"] for entry in read_model(model)["tasks"]) or "nothing"
+    typer.echo(f"forgot {task}; {model} now knows: {left}")
+
+
+class _TasksGroup(TyperGroup):
+    """`dpw tasks MODEL` lists; `export` and `import` are commands of their own."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Take anything that is not a command for a model folder to list."""
+        if args and args[0] not in self.commands:
+            args = ["list", *args]
+        return super().resolve_command(ctx, args)
+
+
+tasks = typer.Typer(cls=_TasksGroup, no_args_is_help=True, help="List, export or import learned tasks.")
+
+
+@tasks.command("list")
+def list_tasks(
+    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    as_json: Json = False,
+) -> None:
+    """Show what a model has learned ('dpw tasks MODEL' does the same)."""
+    from dpw.storage.model_folder import read_model
+
+    content = read_model(model)
+    if as_json:
+        typer.echo(json.dumps(content, indent=2))
+        return
+    name, clip = content["method"]["name"], content["backbone"]["reference"]
+    typer.echo(f"{model}: method {name} on {clip}, {len(content['tasks'])} task(s)")
+    for task in content["tasks"]:
+        megabytes = task["tensors"]["bytes"] / 1e6
+        shown = ", ".join(task["classes"][:6]) + (", ..." if len(task["classes"]) > 6 else "")
+        typer.echo(f"  {task['name']}: {len(task['classes'])} classes ({shown}), {megabytes:.1f} MB")
+
+
+@tasks.command("export")
+def export_one(
+    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    task: Annotated[str, typer.Argument(help="The task to copy out.")],
+    target: Annotated[Path, typer.Argument(help="A new folder for it.")],
+) -> None:
+    """Copy one task out of a model."""
+    from dpw.storage.model_folder import export_task
+
+    export_task(model, task, target)
+    typer.echo(f"exported {task} to {target}")
+
+
+@tasks.command("import")
+def import_one(
+    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    source: Annotated[Path, typer.Argument(help="A folder made by 'dpw tasks export'.")],
+) -> None:
+    """Add an exported task to a model over the same CLIP."""
+    from dpw.storage.model_folder import import_task
+
+    typer.echo(f"imported {import_task(model, source)} into {model}")
+
+
+def parse_settings(settings: list[str] | None) -> dict[str, Any]:
+    """Turn `key=value` into settings; values are read as YAML, so numbers are numbers."""
+    import yaml
+
+    from dpw.errors import InputError
+
+    parsed: dict[str, Any] = {}
+    for setting in settings or []:
+        key, separator, value = setting.partition("=")
+        if not separator or not key:
+            raise InputError(f"--set {setting!r} is not of the form key=value")
+        try:
+            parsed[key.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise InputError(f"--set {setting!r}: the value cannot be read") from error
+    return parsed

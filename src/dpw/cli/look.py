@@ -1,0 +1,141 @@
+"""`dpw report`, `figures` and `explain`: look instead of read."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpw.cli.learn import Backbone, Json
+
+
+def report(
+    runs: Annotated[
+        list[Path], typer.Argument(help="Folders of finished runs, or folders that hold such folders.")
+    ],
+    output: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    as_json: Json = False,
+) -> None:
+    """Write one self-contained HTML page about finished runs; pictures and tables also as files beside it."""
+    from dpw.report import write_report
+
+    written = write_report(runs, output)
+    files = written.with_name(f"{written.stem}_files")
+    if as_json:
+        typer.echo(json.dumps({"report": str(written), "files": str(files)}, indent=2))
+        return
+    typer.echo(f"{written}: open it in a browser; PNG, SVG and CSV are in {files}")
+
+
+def figures(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run of dpw or dpw-reduced.")],
+    beside: Annotated[
+        list[Path] | None, typer.Argument(help="Further runs to compare with, such as one of diki.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder for the files; RUN/figures by default.")] = None,
+    only: Annotated[str | None, typer.Option(help="Names of figures, separated by commas.")] = None,
+    tasks: Annotated[
+        str | None, typer.Option(help="Two tasks as examples, as A,B; the first and the last by default.")
+    ] = None,
+    images: Annotated[int, typer.Option(min=1, help="Images of each task to look at, at most.")] = 64,
+    as_json: Json = False,
+) -> None:
+    """Draw the paper's analyses from a finished run, without training anything."""
+    from dpw.analysis import make_figures
+
+    folder = output or run / "figures"
+    chosen = None if only is None else [name.strip() for name in only.split(",") if name.strip()]
+    pictures = make_figures(
+        run,
+        folder,
+        beside=beside or (),
+        only=chosen,
+        tasks=None if tasks is None else _two(tasks),
+        images=images,
+        told=lambda name: typer.echo(f"drawing {name}", err=True),
+    )
+    if as_json:
+        found = [
+            {"name": one.name, "title": one.title, "png": str(folder / f"{one.name}.png")} for one in pictures
+        ]
+        typer.echo(json.dumps(found, indent=2))
+        return
+    for one in pictures:
+        typer.echo(f"{folder / one.name}.png  {one.title}")
+
+
+def _two(names: str) -> tuple[str, str]:
+    """Two names out of `A,B`."""
+    from dpw.errors import InputError
+
+    first, separator, second = (part.strip() for part in names.partition(","))
+    if not separator or not first or not second or "," in second:
+        raise InputError(f"--tasks {names!r} must name two tasks, as A,B")
+    return first, second
+
+
+def explain(
+    model: Annotated[str, typer.Argument(help="A model folder, or the folder of a run.")],
+    image: Annotated[Path, typer.Argument(help="An image file.")],
+    output: Annotated[
+        Path | None, typer.Option(help="The overlay picture (.png or .svg); IMAGE-explained.png by default.")
+    ] = None,
+    classes: Annotated[str | None, typer.Option(help="Choose between these, separated by commas.")] = None,
+    backbone: Backbone = None,
+    as_json: Json = False,
+) -> None:
+    """Say what was predicted, which task was identified and how surely, and draw what every token took."""
+    from dpw.analysis import explain as find_reasons
+    from dpw.learner import ContinualCLIP
+    from dpw.storage.model_folder import is_model
+
+    folder = Path(model) / "model" if is_model(Path(model) / "model") else Path(model)
+    learner = ContinualCLIP.from_pretrained(folder, backbone=backbone)
+    chosen = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
+    found = find_reasons(learner, image, classes=chosen)
+    picture = _draw(found, output or Path(f"{image.stem}-explained.png"))
+    if as_json:
+        typer.echo(json.dumps({**found.as_json(), "picture": str(picture)}, indent=2))
+        return
+    _tell(found, learner.method.name, picture)
+
+
+def _draw(found: Any, output: Path) -> Path:
+    """Write the overlay picture in the format its name asks for."""
+    import io
+
+    from dpw.analysis import draw_explanation
+    from dpw.errors import InputError
+    from dpw.report.style import style
+    from dpw.storage.files import write_bytes
+
+    kind = output.suffix.lower().lstrip(".")
+    if kind not in ("png", "svg"):
+        raise InputError(f"{output} must end in .png or .svg")
+    drawn = io.BytesIO()
+    with style():
+        draw_explanation(found).savefig(drawn, format=kind, dpi=150)
+    write_bytes(output, drawn.getvalue())
+    return output
+
+
+def _tell(found: Any, method: str, picture: Path) -> None:
+    """The explanation in lines."""
+    answer = found.prediction
+    typer.echo(f"{answer.image}: {answer.label}, {100 * answer.probability:.1f} %")
+    for label, probability in answer.alternatives:
+        typer.echo(f"    {label}, {100 * probability:.1f} %")
+    for one in found.tasks:
+        likelihood = "" if one.log_likelihood is None else f"  log-likelihood {one.log_likelihood:.1f}"
+        typer.echo(f"  task {one.task:<20} confidence {one.confidence:.3f}{likelihood}")
+    if found.tokens is None:
+        typer.echo(
+            f"no weights by token to show for method {method!r}: the picture has only the image and the tasks"
+        )
+    else:
+        tokens = found.tokens
+        prefix, adapter = float(tokens.prefix.mean()), float(tokens.adapter.mean())
+        typer.echo(
+            f"a token took {prefix:.3f} of the prefixes and {adapter:.3f} of the adapter of {tokens.task}"
+        )
+    typer.echo(f"picture: {picture}")

@@ -1,0 +1,161 @@
+"""`dpw run`, `resume` and `methods`: benchmarks with one command."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpw.cli.learn import Json, parse_settings
+
+MINI = "mini"
+MINI_METHODS = "zero-shot,finetune,dpw"
+
+CheckpointSeconds = Annotated[float, typer.Option(help="Seconds between saved states.")]
+
+
+def run(
+    benchmark: Annotated[
+        str, typer.Argument(help="A benchmark by name (see 'dpw benchmarks') or a YAML file.")
+    ],
+    method: Annotated[str | None, typer.Option(help="One or more methods, separated by commas.")] = None,
+    model: Annotated[str | None, typer.Option(help="CLIP: mini, a folder, or a hub name.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder of the run; runs/... by default.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of splits, draws and training.")] = 0,
+    seeds: Annotated[str | None, typer.Option(help="Several seeds, as 1,2,3.")] = None,
+    preset: Annotated[str, typer.Option(help="Preset of the method's settings.")] = "default",
+    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as key=value.")] = None,
+    data_root: Annotated[
+        Path | None, typer.Option("--data-root", envvar="DPW_DATA", help="Folder of the public datasets.")
+    ] = None,
+    protocol: Annotated[str | None, typer.Option(help="Protocol: coop or zscl.")] = None,
+    shots: Annotated[int | None, typer.Option(help="Training images of each class.")] = None,
+    order: Annotated[str | None, typer.Option(help="Task names, separated by commas.")] = None,
+    mixed_precision: Annotated[str, typer.Option(help="no, fp16 or bf16.")] = "no",
+    gradient_accumulation: Annotated[int, typer.Option(help="Batches gathered for one step.")] = 1,
+    workers: Annotated[int, typer.Option(help="Processes that read images.")] = 0,
+    track: Annotated[list[str] | None, typer.Option(help="tensorboard, wandb or trackio.")] = None,
+    checkpoint_seconds: CheckpointSeconds = 30.0,
+    as_json: Json = False,
+) -> None:
+    """Run methods through a benchmark and measure every test set after every task."""
+    methods = (method or (MINI_METHODS if benchmark == MINI else "dpw")).split(",")
+    many_seeds = [int(part) for part in seeds.split(",")] if seeds else [seed]
+    common = {
+        "benchmark": benchmark,
+        "model": model or _default_model(benchmark),
+        "preset": preset,
+        "settings": parse_settings(settings),
+        "data_root": None if data_root is None else str(data_root),
+        "protocol": protocol,
+        "shots": shots,
+        "order": None if order is None else order.split(","),
+        "mixed_precision": mixed_precision,
+        "gradient_accumulation": gradient_accumulation,
+        "workers": workers,
+        "trackers": track or [],
+    }
+    several = len(methods) * len(many_seeds) > 1
+    base = output or Path("runs") / Path(benchmark).stem
+    found = []
+    for name in methods:
+        for number in many_seeds:
+            own = name if preset == "default" else f"{name}-{preset.replace('/', '-')}"
+            folder = base / f"{own}-seed{number}" if several or output is None else base
+            found.append(_start({**common, "method": name, "seed": number}, folder, checkpoint_seconds))
+    _show(found, as_json)
+
+
+def _default_model(benchmark: str) -> str:
+    """The embedded model for the embedded benchmark; anything else must be named, since it may be fetched."""
+    from dpw.errors import InputError
+
+    if benchmark == MINI:
+        return MINI
+    raise InputError("say which CLIP to use: --model openai/clip-vit-base-patch16, a folder, or mini")
+
+
+def _start(values: dict[str, Any], folder: Path, checkpoint_seconds: float) -> dict[str, Any]:
+    """One run, or what is left of it."""
+    from dpw.methods.config import build
+    from dpw.runs.run import RunConfig, start
+
+    config = build(RunConfig, values)
+    return _watched(folder, checkpoint_seconds, lambda options: start(config, folder, options))
+
+
+def _watched(folder: Path, checkpoint_seconds: float, work: Any) -> dict[str, Any]:
+    """Carry a run out under the eyes of the terminal; a stop is answered with the way to go on."""
+    from dpw.cli.terminal import TerminalWatcher, exit_code, stopping
+    from dpw.errors import Interrupted
+    from dpw.runs.run import RunOptions
+
+    watcher = TerminalWatcher()
+    with stopping() as request:
+        options = RunOptions(checkpoint_seconds, watcher, request, watcher.tell)
+        try:
+            result: dict[str, Any] = work(options)
+        except Interrupted as stopped:
+            typer.echo(f"dpw: {stopped}; continue with: dpw resume {folder}", err=True)
+            raise typer.Exit(exit_code(request)) from stopped
+    return {**result, "folder": str(folder)}
+
+
+def resume(
+    folder: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    checkpoint_seconds: CheckpointSeconds = 30.0,
+    as_json: Json = False,
+) -> None:
+    """Go on with an interrupted run; it ends as if it had never stopped."""
+    from dpw.runs.run import resume as go_on
+
+    _show([_watched(folder, checkpoint_seconds, lambda options: go_on(folder, options))], as_json)
+
+
+def _show(results: list[dict[str, Any]], as_json: bool) -> None:
+    """The table of what was found."""
+    if as_json:
+        typer.echo(json.dumps(results if len(results) > 1 else results[0], indent=2))
+        return
+    first = results[0]
+    told = f"{first['benchmark']}, {first['setting']}, protocol {first['protocol']}, {first['model']}"
+    typer.echo(told)
+    columns = ("transfer", "avg", "last", "mean", "forgetting")
+    typer.echo(f"{'method':<18}{'seed':>5}" + "".join(f"{name:>12}" for name in columns) + f"{'learned':>12}")
+    for result in results:
+        values = "".join(f"{_percent(result['metrics'][name]):>12}" for name in columns)
+        typer.echo(f"{result['method']:<18}{result['seed']:>5}{values}{result['parameters']:>12,}")
+    for result in results:
+        typer.echo(f"{result['method']}: {result['folder']}/results.json")
+
+
+def _percent(value: float | None) -> str:
+    """One decimal, or a dash."""
+    return "-" if value is None else f"{value:.1f}"
+
+
+def methods(as_json: Json = False) -> None:
+    """List the methods with their presets."""
+    from dpw.methods import METHODS, PRESETS
+
+    found = [
+        {"name": name, "summary": kind.summary, "status": kind.status, "presets": list(PRESETS[name])}
+        for name, kind in sorted(METHODS.items())
+    ]
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    for entry in found:
+        typer.echo(f"{entry['name']:<14}{entry['summary']}")
+        if presets := _preset_names(entry["presets"]):
+            typer.echo(f"{'':<14}presets: {', '.join(presets)}")
+        if "reconstruction" in entry["status"]:
+            typer.echo(f"{'':<14}{entry['status']}")
+
+
+def _preset_names(presets: Sequence[str]) -> list[str]:
+    """The presets besides the default one; families such as `ablation/...` only by their size."""
+    single = [preset for preset in presets if "/" not in preset and preset != "default"]
+    families = [preset.split("/")[0] for preset in presets if "/" in preset]
+    return single + [f"{name}/... ({families.count(name)}, see --json)" for name in dict.fromkeys(families)]

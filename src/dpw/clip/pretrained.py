@@ -1,0 +1,140 @@
+"""Getting a CLIP checkpoint off a disk or the hub, with one clear sentence for all that can go wrong."""
+
+import importlib.util
+import json
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dpw.clip.preprocessing import Preprocessing
+from dpw.errors import InputError
+
+EMBEDDED = {"mini": Path(__file__).parent / "mini"}
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+
+
+def load_clip(name_or_folder: str) -> tuple[Any, Preprocessing, Any]:
+    """The `CLIPModel`, preprocessing and tokeniser of an embedded name, a folder or a hub name."""
+    folder = EMBEDDED.get(name_or_folder, Path(name_or_folder))
+    if folder.is_dir():
+        check_folder(folder)
+        source = folder
+    elif HUB_NAME.fullmatch(name_or_folder) and not folder.exists():
+        source = fetch(name_or_folder)
+    else:
+        raise InputError(
+            f"no CLIP model at {name_or_folder!r}: give 'mini', a folder with config.json and "
+            "model.safetensors, or a hub name such as openai/clip-vit-base-patch16"
+        )
+    return _load(source, name_or_folder)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that is not a complete CLIP checkpoint before transformers sees it."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise InputError(f"{folder} is not a model folder: it has no config.json")
+    try:
+        kind = json.loads(path.read_text(encoding="utf-8")).get("model_type")
+    except (ValueError, AttributeError) as error:
+        raise InputError(
+            f"{path} is not valid JSON ({error}): copy it again from the original model"
+        ) from error
+    if kind != "clip":
+        raise InputError(
+            f"{folder} holds a model of type {kind!r}; dpw needs a CLIP checkpoint (model_type 'clip')"
+        )
+    weights = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
+    if not any((folder / name).is_file() for name in weights):
+        raise InputError(f"{folder} has no weights: expected model.safetensors beside config.json")
+    # transformers would silently make an empty tokeniser.
+    pair = (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file()
+    if not pair and not (folder / "tokenizer.json").is_file():
+        raise InputError(f"{folder} has no tokeniser: expected tokenizer.json, or vocab.json and merges.txt")
+
+
+def fetch(name: str) -> Path:
+    """Download a hub model (or take it from the local hub cache) and give its folder."""
+    from huggingface_hub import snapshot_download
+
+    wanted = ["*.json", "*.txt", "*.safetensors"]
+    try:
+        folder = Path(snapshot_download(name, allow_patterns=wanted))
+        if not any(folder.glob("*.safetensors")):
+            folder = Path(snapshot_download(name, allow_patterns=[*wanted, "pytorch_model.bin"]))
+    except Exception as error:
+        raise InputError(
+            f"cannot fetch {name!r} from the hub ({_first_line(error)}): check the name and the network, or "
+            "give a folder with a downloaded copy"
+        ) from error
+    check_folder(folder)
+    return folder
+
+
+def _load(folder: Path, name: str) -> tuple[Any, Preprocessing, Any]:
+    """Load everything from a checked folder, offline, and insist that no weight is missing."""
+    clip_model, clip_tokenizer = _import_clip()
+    preprocessing = Preprocessing.from_folder(folder)
+    with _quiet():
+        try:
+            clip, report = clip_model.from_pretrained(
+                folder, local_files_only=True, output_loading_info=True, attn_implementation="sdpa"
+            )
+        except Exception as error:
+            raise InputError(
+                f"the weights in {folder} cannot be read ({_first_line(error)}): the file is truncated or "
+                "damaged, copy it again"
+            ) from error
+        try:
+            tokenizer = clip_tokenizer.from_pretrained(folder, local_files_only=True)
+        except Exception as error:
+            raise InputError(
+                f"the tokeniser in {folder} cannot be read ({_first_line(error)}): copy it again from the "
+                "original model"
+            ) from error
+    lost = sorted(report["missing_keys"]) + sorted(str(key) for key in report.get("mismatched_keys", ()))
+    if lost:
+        raise InputError(
+            f"{name}: {len(lost)} weights are missing or of another shape, the first is {lost[0]}"
+        )
+    return clip.float(), preprocessing, tokenizer
+
+
+def _import_clip() -> tuple[Any, Any]:
+    """Import transformers' CLIP, and name torchvision where a broken one is what stands in the way."""
+    try:
+        from transformers import CLIPModel, CLIPTokenizer
+    except Exception as error:
+        if importlib.util.find_spec("torchvision") is not None:
+            raise InputError(
+                f"transformers cannot import CLIP because the installed torchvision is broken "
+                f"({_first_line(error)}): run 'pip uninstall torchvision' (dpw does not need it) or install "
+                "the version that matches your torch"
+            ) from error
+        raise
+    return CLIPModel, CLIPTokenizer
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers' loading report and progress bars off the terminal."""
+    from transformers.utils import logging as transformers_logging
+
+    level = transformers_logging.get_verbosity()
+    bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity(logging.CRITICAL)
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(level)
+        if bars:
+            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _first_line(error: Exception) -> str:
+    """The first line of a library's message, which is all a user can act on."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -1,0 +1,164 @@
+"""Tasks from Hugging Face datasets, by hub name or from a local copy."""
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from dpw.data.checks import checked_task
+from dpw.data.folder_task import divided
+from dpw.data.labels import number_labels
+from dpw.data.split import Split, content_key, open_image
+from dpw.data.task import Task
+from dpw.errors import InputError
+
+
+@dataclass(frozen=True)
+class HubChoice:
+    """Which parts of a dataset make the task."""
+
+    config: str | None = None
+    image_column: str = "image"
+    label_column: str = "label"
+    train: str = "train"
+    val: str | None = None
+    test: str | None = "test"
+    cache_folder: Path | None = None
+
+
+class HubImages:
+    """The image column of a dataset; rows are read from disk when they are asked for."""
+
+    def __init__(self, rows: Any, column: str, name: str, allowed: Path) -> None:
+        """Keep the dataset; rows that only name a file may name it below `allowed`."""
+        self._rows, self._column, self._name = rows, column, name
+        self._allowed = allowed.resolve()
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self._rows)
+
+    def image(self, index: int) -> Image.Image:
+        """Decode the image of one row."""
+        content = self._content(index)
+        return open_image(content if isinstance(content, Path) else io.BytesIO(content), self.where(index))
+
+    def key(self, index: int) -> str:
+        """Identify an image by its encoded bytes."""
+        content = self._content(index)
+        return content_key(content.read_bytes() if isinstance(content, Path) else content)
+
+    def where(self, index: int) -> str:
+        """Give the row, such as `cifar100/train[17]`."""
+        return f"{self._name}[{index}]"
+
+    def _content(self, index: int) -> bytes | Path:
+        """The encoded image, or the file that holds it."""
+        value = self._rows[index][self._column]
+        if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
+            return bytes(value["bytes"])
+        if isinstance(value, dict) and isinstance(value.get("path"), str):
+            path = Path(value["path"]).resolve()
+            if path.is_relative_to(self._allowed):
+                return path
+            raise InputError(
+                f"{self.where(index)} names {path}, outside {self._allowed}; copy the image into it"
+            )
+        raise InputError(
+            f"{self.where(index)} has no image in column {self._column!r}; choose another column"
+        )
+
+
+def task_from_dataset(
+    source: str,
+    *,
+    name: str | None,
+    choice: HubChoice,
+    class_names: Mapping[str, str],
+    templates: tuple[str, ...],
+    fractions: tuple[float, float],
+    seed: int,
+    protocol: str,
+) -> Task:
+    """Read a dataset; without a test split in it, train is divided by a seed."""
+    import datasets
+
+    name = name or Path(source).name
+    content = _load(source, choice)
+    allowed = Path(source) if Path(source).is_dir() else Path(datasets.config.HF_CACHE_HOME)
+    wanted = {"train": choice.train, "val": choice.val, "test": choice.test}
+    if choice.test not in content:
+        wanted["test"] = None
+    parts: dict[str, Split] = {}
+    classes: tuple[str, ...] = ()
+    for part, key in wanted.items():
+        if key is None:
+            continue
+        rows = _rows(content, key, choice, source)
+        found, labels = _labels(rows, choice.label_column, classes, class_names, f"{source} ({key})")
+        classes = classes or found
+        images = rows.cast_column(choice.image_column, datasets.Image(decode=False))
+        parts[part] = Split(HubImages(images, choice.image_column, f"{name}/{key}", allowed), labels)
+    if "test" not in parts:
+        val_fraction = 0.0 if "val" in parts else fractions[0]
+        parts |= divided(parts["train"], (val_fraction, fractions[1]), f"{seed}-{name}-hub")
+    return checked_task(name, classes, templates, protocol, parts)
+
+
+def _load(source: str, choice: HubChoice) -> Any:
+    """Load all splits: a folder written by `save_to_disk`, any other folder of data files, or a hub name."""
+    import datasets
+
+    cache = None if choice.cache_folder is None else str(choice.cache_folder)
+    saved = any((Path(source) / file).is_file() for file in ("dataset_dict.json", "dataset_info.json"))
+    try:
+        if saved:
+            content = datasets.load_from_disk(source)
+        else:
+            content = datasets.load_dataset(source, choice.config, cache_dir=cache)
+    except Exception as error:  # the library raises many kinds, also from network and parsers
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(
+            f"dataset {source!r} cannot be loaded ({reason}); check name, configuration and network, "
+            "or give a folder with a local copy"
+        ) from error
+    return content if isinstance(content, dict) else {choice.train: content}
+
+
+def _rows(content: Any, key: str, choice: HubChoice, source: str) -> Any:
+    """One split, with the two columns that are needed."""
+    if key not in content:
+        raise InputError(
+            f"dataset {source!r} has no split {key!r} among {', '.join(content)}; choose one of them"
+        )
+    rows = content[key]
+    for column in (choice.image_column, choice.label_column):
+        if column not in rows.column_names:
+            raise InputError(
+                f"dataset {source!r} has no column {column!r} among {', '.join(rows.column_names)}; "
+                "choose image_column and label_column"
+            )
+    return rows.select_columns([choice.image_column, choice.label_column])
+
+
+def _labels(
+    rows: Any, column: str, classes: Sequence[str], class_names: Mapping[str, str], where: str
+) -> tuple[tuple[str, ...], list[int]]:
+    """Class names and labels of one split; a label feature with names decides both."""
+    values = rows.with_format(None)[column]
+    values = list(values)
+    names = getattr(rows.features[column], "names", None)
+    if names is not None:
+        return number_labels(values, names, class_names, where)
+    if classes:
+        renamed = {class_names.get(str(value), str(value)) for value in values}
+        if absent := sorted(renamed - set(classes)):
+            raise InputError(
+                f"{where} has the class {absent[0]!r}, which train does not have; add training images"
+            )
+        position = {name: place for place, name in enumerate(classes)}
+        return tuple(classes), [position[class_names.get(str(value), str(value))] for value in values]
+    return number_labels(values, None, class_names, where)

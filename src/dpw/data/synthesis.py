@@ -1,0 +1,81 @@
+"""Making images for prompts with a diffusion pipeline, before a task is learned (GIFT)."""
+
+import csv
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from PIL import Image
+
+from dpw.data.reference import PROMPTS_FILE, seeded
+from dpw.errors import InputError
+
+Painter = Callable[[str, int], Image.Image]  # a prompt and a seed to an image
+
+
+def draw_prompts(pool: Sequence[str], count: int, seed: int, task: int) -> list[str]:
+    """Draw prompts uniformly with replacement, by the seed and the task's index alone."""
+    if not pool:
+        raise InputError("there is no prompt to draw synthetic images from; give reference_sentences=FILE")
+    places = torch.randint(len(pool), (count,), generator=seeded(seed, task, "prompts"))
+    return [pool[place] for place in places.tolist()]
+
+
+def synthesize(folder: Path, prompts: Sequence[str], task: int, pipeline: str, steps: int) -> None:
+    """Fill a folder with generated images and their `prompts.csv`."""
+    paint(folder, prompts, task, diffusion_painter(pipeline, steps))
+
+
+def paint(folder: Path, prompts: Sequence[str], task: int, painter: Painter) -> None:
+    """Write one JPEG for each prompt; black images, which a safety filter leaves, are dropped.
+
+    The folder appears only when it is complete.
+    """
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    rows = []
+    for number, prompt in enumerate(prompts):
+        image = painter(prompt, image_seed(number, task))
+        if image.convert("L").getextrema() == (0, 0):
+            continue
+        rows.append({"file": f"{number:05d}.jpg", "prompt": prompt})
+        image.convert("RGB").save(unfinished / f"{number:05d}.jpg", quality=95)
+    with (unfinished / PROMPTS_FILE).open("w", encoding="utf-8", newline="") as lines:
+        table = csv.DictWriter(lines, ["file", "prompt"])
+        table.writeheader()
+        table.writerows(rows)
+    unfinished.rename(folder)
+
+
+def image_seed(number: int, task: int) -> int:
+    """The authors' seed of image `number` for the task with this index, counted from 0."""
+    return number + 100_000 * (task - 1) + 42 * 10**7
+
+
+def diffusion_painter(pipeline: str, steps: int) -> Painter:
+    """A painter by a diffusers pipeline, half precision where there is an accelerator."""
+    try:
+        import diffusers
+    except ImportError as error:
+        raise InputError(
+            "diffusion=... needs the diffusers library: install dpw[diffusion], or give synthetic=FOLDER "
+            "with images made elsewhere"
+        ) from error
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    device = accelerator or torch.device("cpu")
+    dtype = torch.float32 if accelerator is None else torch.float16
+    pipe = diffusers.DiffusionPipeline.from_pretrained(pipeline, torch_dtype=dtype).to(device)
+    if steps < 50:
+        scheduler = diffusers.DPMSolverMultistepScheduler.from_config(pipe.scheduler.config)
+        pipe.scheduler = scheduler
+    pipe.set_progress_bar_config(disable=True)
+
+    def painter(prompt: str, seed: int) -> Image.Image:
+        """One image; the noise comes from the seed alone."""
+        generator = torch.Generator().manual_seed(seed)
+        image: Image.Image = pipe(prompt, num_inference_steps=steps, generator=generator).images[0]
+        return image
+
+    return painter

@@ -1,0 +1,135 @@
+"""Fill one row of the accuracy matrix: every test set, after one more task was learned."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from dpw.data.images import Images
+from dpw.data.pixels import PixelCache
+from dpw.data.split import Split
+from dpw.data.task import Task
+from dpw.engine.feeding import SplitImages
+from dpw.errors import InputError, Interrupted
+from dpw.methods.base import LearnedTask, Method
+from dpw.methods.candidates import Candidates, ClassGroup
+
+Setting = Literal["task-incremental", "class-incremental"]
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """How one test set went."""
+
+    __test__ = False  # not a test case, whatever its name
+
+    accuracy: float | None
+    images: int
+    routed: list[int] | None = None  # images sent to each learned task
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"accuracy": self.accuracy, "images": self.images, "routed": self.routed}
+
+
+@dataclass
+class Evaluator:
+    """Evaluates a method on test sets in one setting; batches never mix test sets."""
+
+    cache: PixelCache
+    accelerator: Any
+    setting: Setting = "task-incremental"
+    merge_equal_names: bool = False
+    batch_size: int = 256
+    should_stop: Callable[[], bool] = lambda: False
+
+    def row(self, method: Method, tasks: Sequence[Task]) -> list[TestResult]:
+        """Accuracy on every test set; learned ones by the setting's class list, others by their own."""
+        method.eval()
+        return [self.test(method, task) for task in tasks]
+
+    def test(self, method: Method, task: Task) -> TestResult:
+        """Accuracy on one test set."""
+        split = task_test_split(task)
+        learned = task.name in method.task_names
+        if not learned and not method.zero_shot:
+            return TestResult(None, len(split))
+        question = self.question(method, task) if learned else Candidates.among(own_group(task))
+        names = [name for _, name in question.classes]
+        correct, routed = 0, torch.zeros(len(method.tasks), dtype=torch.long)
+        for rows, images in self.batches(split):
+            if self.should_stop():
+                raise Interrupted(f"stopped while measuring {task.name}")
+            predicted = predict(method, images, question)
+            correct += self._count(predicted, [split.labels[row] for row in rows], task, question, names)
+            routed += route_counts(method, images)
+        totals = self._gathered(torch.tensor([correct, *routed.tolist()]))
+        counts = totals[1:] if method.routes and method.tasks else None
+        return TestResult(100 * totals[0] / len(split), len(split), counts)
+
+    def batches(self, split: Split) -> list[tuple[list[int], Images]]:
+        """This process's share of a test set, in whole batches."""
+        source = SplitImages(split, self.cache, self.accelerator.device)
+        starts = list(range(0, len(split), self.batch_size))
+        rows = [list(range(start, min(start + self.batch_size, len(split)))) for start in starts]
+        with self.accelerator.split_between_processes(rows) as own:
+            return [(batch, source.images(batch)) for batch in own]
+
+    def question(self, method: Method, task: Task) -> Candidates:
+        """Between which classes a learned test set is asked."""
+        if self.setting == "task-incremental":
+            return Candidates.among(own_group(task))
+        return Candidates.learned([learned.group() for learned in method.tasks])
+
+    def _count(
+        self, predicted: Tensor, labels: list[int], task: Task, question: Candidates, names: list[str]
+    ) -> int:
+        """How many predictions are right; equal names of different tasks may count as one class."""
+        offset = 0
+        for group in question.groups:
+            if group.name == task.name:
+                break
+            offset += len(group.classes)
+        pairs = zip(predicted.tolist(), labels, strict=True)
+        if self.merge_equal_names:
+            return sum(shown_name(names[guess]) == shown_name(task.classes[label]) for guess, label in pairs)
+        return sum(guess == offset + label for guess, label in pairs)
+
+    def _gathered(self, counts: Tensor) -> list[int]:
+        """The sum of counts over all processes."""
+        total = self.accelerator.reduce(counts.to(self.accelerator.device), reduction="sum")
+        return [int(value) for value in total.tolist()]
+
+
+def shown_name(name: str) -> str:
+    """A class name as prompts show it, by which equal classes are recognised."""
+    return name.replace("_", " ")
+
+
+def own_group(task: Task) -> ClassGroup:
+    """A task's own classes, with the templates its protocol uses at test time."""
+    return LearnedTask(task.name, task.classes, task.templates, task.protocol).group()
+
+
+def task_test_split(task: Task) -> Split:
+    """The test images, which a benchmark cannot do without."""
+    if task.test is None or not len(task.test):
+        raise InputError(f"task {task.name} has no test images: add a test split to measure it")
+    return task.test
+
+
+def predict(method: Method, images: Images, candidates: Candidates) -> Tensor:
+    """Index of the best candidate for every image."""
+    with torch.inference_mode():
+        return method.logits(images, candidates).argmax(dim=1).cpu()
+
+
+def route_counts(method: Method, images: Images) -> Tensor:
+    """How many images were sent to each learned task."""
+    with torch.inference_mode():
+        route = method.route(images)
+    if route is None:
+        return torch.zeros(len(method.tasks), dtype=torch.long)
+    return torch.bincount(route.task.cpu(), minlength=len(method.tasks))

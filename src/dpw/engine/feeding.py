@@ -1,0 +1,104 @@
+"""From a split to batches of pixels on the device, in an order that depends only on seed, task and epoch."""
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from dpw.data.images import Images
+from dpw.data.pixels import PixelCache, training_pixels
+from dpw.data.split import Split
+from dpw.data.task import Task
+
+
+class SplitImages:
+    """The images of a split in their own order, batch by batch (what methods call `TaskImages`)."""
+
+    def __init__(self, split: Split, cache: PixelCache, device: torch.device, batch_size: int = 64) -> None:
+        """Read pixels through the cache and move them to the device."""
+        self.split, self.cache, self.device, self.batch_size = split, cache, device, batch_size
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        return len(self.split)
+
+    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Pixels and labels, the last batch possibly smaller."""
+        for start in range(0, len(self.split), self.batch_size):
+            rows = range(start, min(start + self.batch_size, len(self.split)))
+            labels = torch.tensor([self.split.labels[row] for row in rows], device=self.device)
+            yield self._pixels(rows), labels
+
+    def images(self, rows: Sequence[int]) -> Images:
+        """Some of the images, their pixels fetched only when needed."""
+        keys = [self.split.key(row) for row in rows]
+        return Images(lambda chosen: self._pixels([rows[i] for i in chosen]), len(rows), keys)
+
+    def _pixels(self, rows: Sequence[int]) -> Tensor:
+        """uint8 pixels on the device."""
+        return torch.from_numpy(self.cache.pixels(self.split, rows)).to(self.device)
+
+
+class EpochPixels(Dataset[tuple[Tensor, Tensor]]):
+    """The training images of one epoch; whole batches are read at once."""
+
+    def __init__(self, task: Task, cache: PixelCache, seed: int, epoch: int) -> None:
+        """Seed and epoch decide the random crop, where the protocol has one."""
+        self.task, self.cache, self.seed, self.epoch = task, cache, seed, epoch
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        return len(self.task.train)
+
+    def __getitems__(self, rows: list[int]) -> tuple[Tensor, Tensor]:
+        """Pixels and labels of one batch."""
+        pixels = training_pixels(self.cache, self.task, rows, seed=self.seed, epoch=self.epoch)
+        return torch.from_numpy(pixels), torch.tensor([self.task.train.labels[row] for row in rows])
+
+
+def epoch_batches(count: int, batch_size: int, drop_last: bool, key: str) -> list[list[int]]:
+    """The batches of one epoch: a shuffle that depends only on the key; too few images make one batch."""
+    order = list(range(count))
+    random.Random(f"{key}-order").shuffle(order)
+    batches = [order[start : start + batch_size] for start in range(0, count, batch_size)]
+    if drop_last and len(batches) > 1 and len(batches[-1]) < batch_size:
+        batches.pop()
+    return batches
+
+
+class GivenBatches(Sampler[list[int]]):
+    """Batches that are already decided; Accelerate asks it for their size to split them over processes."""
+
+    def __init__(self, batches: list[list[int]]) -> None:
+        """Keep the batches."""
+        self.batches = batches
+        self.batch_size = max(map(len, batches), default=1)
+        self.drop_last = False
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """One batch after another."""
+        return iter(self.batches)
+
+    def __len__(self) -> int:
+        """How many batches there are."""
+        return len(self.batches)
+
+
+def epoch_loader(dataset: EpochPixels, batches: list[list[int]], workers: int) -> DataLoader[Any]:
+    """A loader over given batches; pixels stay uint8 until they are on the device."""
+    return DataLoader(
+        dataset,
+        batch_sampler=GivenBatches(batches),
+        num_workers=workers,
+        collate_fn=_as_it_is,
+        pin_memory=torch.accelerator.is_available(),
+        prefetch_factor=2 if workers else None,
+    )
+
+
+def _as_it_is(batch: Any) -> Any:
+    """Batches come whole from the dataset."""
+    return batch

@@ -1,0 +1,255 @@
+"""Fit one task: one loop for all methods, on Accelerate, that can stop after any step and go on."""
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from dpw.clip.backbone import Backbone
+from dpw.data.pixels import PixelCache
+from dpw.data.task import Task
+from dpw.engine.feeding import EpochPixels, SplitImages, epoch_batches, epoch_loader
+from dpw.engine.optimization import (
+    learning_rate,
+    load_optimizer_tensors,
+    make_optimizer,
+    optimizer_tensors,
+    parameter_groups,
+)
+from dpw.errors import Interrupted
+from dpw.methods.base import Method
+from dpw.methods.tensors import add_prefix, strip_prefix
+from dpw.storage.checkpoint import Position, ProgressFolder
+from dpw.storage.logs import MetricsLog
+
+
+class Watcher(Protocol):
+    """Somebody who wants to see training happen."""
+
+    def begin(self, task: str, steps: int, done: int) -> None:
+        """Training of a task starts, or goes on after `done` steps."""
+        ...
+
+    def step(self, task: str, epoch: int, epochs: int, step: int, loss: float) -> None:
+        """One step is done."""
+        ...
+
+    def validated(self, task: str, epoch: int, accuracy: float) -> None:
+        """An epoch was measured on the validation images."""
+        ...
+
+    def end(self, task: str) -> None:
+        """The task is learned."""
+        ...
+
+
+class Unwatched:
+    """Nobody is watching."""
+
+    def begin(self, task: str, steps: int, done: int) -> None:
+        """Ignore it."""
+
+    def step(self, task: str, epoch: int, epochs: int, step: int, loss: float) -> None:
+        """Ignore it."""
+
+    def validated(self, task: str, epoch: int, accuracy: float) -> None:
+        """Ignore it."""
+
+    def end(self, task: str) -> None:
+        """Ignore it."""
+
+
+@dataclass
+class Trainer:
+    """Everything around a training that does not change from task to task."""
+
+    cache: PixelCache
+    accelerator: Any
+    seed: int = 0
+    workers: int = 0
+    checkpoint_seconds: float = 30.0
+    log: MetricsLog = field(default_factory=MetricsLog)
+    watcher: Watcher = field(default_factory=Unwatched)
+    should_stop: Callable[[], bool] = lambda: False
+    log_every: int = 10
+
+    def fit(self, method: Method, task: Task, progress: ProgressFolder | None = None) -> Position:
+        """Learn one task, from its beginning or from where a stored state stands."""
+        method.to(self.accelerator.device)
+        prepare_towers(method)
+        self.reseed(task, "begin")
+        train = SplitImages(task.train, self.cache, self.accelerator.device)
+        learned, shared = len(method.tasks), method.shared_snapshot()
+        try:
+            method.begin_task(task, train)
+            position = _Fit(self, method, task, progress).run()
+            method.end_task(train)
+        except BaseException:
+            # A half-learned task must not be mistaken for a learned one.
+            method.abandon(learned, shared)
+            raise
+        self.watcher.end(task.name)
+        return position
+
+    def reseed(self, task: Task, when: str) -> None:
+        """Make what is drawn from now on depend only on the run's seed, the task and the moment."""
+        digest = hashlib.sha256(f"{self.seed}-{task.name}-{when}".encode()).digest()
+        torch.manual_seed(int.from_bytes(digest[:7], "big"))
+
+
+class _Fit:
+    """The training of one task: the loop and its state."""
+
+    def __init__(self, trainer: Trainer, method: Method, task: Task, progress: ProgressFolder | None) -> None:
+        """Size the training; nothing runs yet."""
+        self.trainer, self.method, self.task, self.progress = trainer, method, task, progress
+        self.config = method.config.training
+        self.accelerator = trainer.accelerator
+        self.position = Position(task.name)
+        self.best: dict[str, Tensor] | None = None
+        self.per_epoch = len(self.batches(0))
+        epochs = self.config.task_epochs.get(task.name, self.config.epochs)
+        self.total = self.config.iterations or self.per_epoch * (epochs or 1)
+        self.epochs = -(-self.total // self.per_epoch)
+        self.rate = self.config.task_learning_rates.get(task.name, self.config.learning_rate)
+        self.saved_at = time.monotonic()
+
+    def run(self) -> Position:
+        """All remaining epochs, then the best of them."""
+        groups = parameter_groups(self.method.trainable(), self.method.learning_rate_factor)
+        if not groups:
+            return self.position
+        optimizer = make_optimizer(groups, self.config, self.rate)
+        self.model, self.optimizer = self.accelerator.prepare(self.method, optimizer)
+        self.resume()
+        self.trainer.watcher.begin(self.task.name, self.total, self.position.step)
+        while self.position.step < self.total:
+            self.epoch()
+        if self.best is not None:
+            self.method.restore(self.best)
+        self.accelerator.free_memory()
+        return self.position
+
+    def batches(self, epoch: int) -> list[list[int]]:
+        """The batches of one epoch."""
+        key = f"{self.trainer.seed}-{self.task.name}-{epoch}"
+        return epoch_batches(len(self.task.train), self.config.batch_size, self.config.drop_last, key)
+
+    def epoch(self) -> None:
+        """The rest of the current epoch and its validation."""
+        epoch, trainer = self.position.epoch, self.trainer
+        pixels = EpochPixels(self.task, trainer.cache, trainer.seed, epoch)
+        remaining = self.batches(epoch)[self.position.batch :]
+        remaining = remaining[: self.total - self.position.step]
+        loader = self.accelerator.prepare(epoch_loader(pixels, remaining, trainer.workers))
+        self.method.train()
+        for images, labels in loader:
+            self.step(images, labels)
+            if self.position.batch < self.per_epoch and self.position.step < self.total:
+                self.save_if_due()
+        self.method.end_epoch()
+        self.validate()
+        self.position.epoch, self.position.batch = epoch + 1, 0
+        self.save_if_due()
+
+    def step(self, images: Tensor, labels: Tensor) -> None:
+        """One batch: loss, gradient, and an optimiser step whenever enough batches are gathered."""
+        position = self.position
+        rate = learning_rate(self.config, self.rate, position.step, self.total)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group["factor"]
+        self.method.step = position.step
+        self.trainer.reseed(self.task, f"step-{position.step}")
+        with self.accelerator.accumulate(self.model):
+            loss = self.model(images, labels)
+            self.accelerator.backward(loss)
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+        self.method.after_step(position.step)
+        self.report(loss.detach(), rate)
+        position.step, position.batch = position.step + 1, position.batch + 1
+
+    def report(self, loss: Tensor, rate: float) -> None:
+        """Tell the log and whoever is watching."""
+        step, trainer = self.position.step, self.trainer
+        value = float(loss)
+        trainer.watcher.step(self.task.name, self.position.epoch, self.epochs, step + 1, value)
+        if step % trainer.log_every == 0 or step == self.total - 1:
+            trainer.log.write(event="train", task=self.task.name, step=step, loss=value, learning_rate=rate)
+            self.accelerator.log({f"{self.task.name}/loss": value, f"{self.task.name}/rate": rate}, step=step)
+
+    def validate(self) -> None:
+        """Accuracy on the validation images with the task known; the first best epoch is kept."""
+        val = self.task.val
+        if self.config.select != "best-validation" or val is None or not len(val):
+            return
+        self.method.eval()
+        accuracy = known_task_accuracy(
+            self.method, SplitImages(val, self.trainer.cache, self.accelerator.device)
+        )
+        position = self.position
+        position.validation.append(accuracy)
+        if position.best_accuracy is None or accuracy > position.best_accuracy:
+            position.best_accuracy, position.best_epoch = accuracy, position.epoch
+            self.best = self.method.snapshot()
+        self.trainer.watcher.validated(self.task.name, position.epoch, accuracy)
+        self.trainer.log.write(
+            event="validation", task=self.task.name, epoch=position.epoch, accuracy=accuracy
+        )
+
+    # ------------------------------------------------------------------------------------ stop and go on
+
+    def save_if_due(self) -> None:
+        """Write the state now and then, and at once when asked to stop."""
+        stop = self.trainer.should_stop()
+        now = time.monotonic()
+        due = now - self.saved_at >= self.trainer.checkpoint_seconds
+        if not self.accelerator.sync_gradients:
+            return  # gradients of gathered batches are not part of the state
+        if self.progress is not None and (stop or due) and self.accelerator.is_main_process:
+            self.progress.save(self.position, self.tensors(), self.best, self.trainer.log.position())
+            self.saved_at = time.monotonic()
+        if stop:
+            raise Interrupted(f"stopped at step {self.position.step} of {self.total} of {self.task.name}")
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that training has changed so far."""
+        return {
+            **add_prefix("method/", self.method.snapshot()),
+            **add_prefix("progress/", self.method.progress_state()),
+            **add_prefix("optimizer/", optimizer_tensors(self.optimizer)),
+        }
+
+    def resume(self) -> None:
+        """Go back to the stored state, if there is one."""
+        stored = None if self.progress is None else self.progress.load()
+        if stored is None:
+            return
+        self.position, tensors, self.best, log_bytes = stored
+        self.method.restore(strip_prefix("method/", tensors))
+        self.method.load_progress_state(strip_prefix("progress/", tensors))
+        load_optimizer_tensors(self.optimizer, strip_prefix("optimizer/", tensors))
+        self.trainer.log.rewind(log_bytes)
+
+
+def prepare_towers(method: Method) -> None:
+    """Checkpoint and compile the towers as the settings say; methods may have several backbones."""
+    config = method.config.training
+    for module in method.modules():
+        if isinstance(module, Backbone):
+            module.gradient_checkpointing = config.gradient_checkpointing
+            if config.compile_towers:
+                module.compile()
+
+
+def known_task_accuracy(method: Method, images: SplitImages) -> float:
+    """Share of images whose class is found among those of the task being learned."""
+    right = 0
+    with torch.no_grad():
+        for pixels, labels in images.batches():
+            right += int((method.task_logits(pixels).argmax(dim=1) == labels).sum())
+    return right / len(images)

@@ -1,0 +1,1 @@
+"""Which learned task an image belongs to, and how sure we are."""

@@ -1,0 +1,163 @@
+"""Telling the task by autoencoders: the task whose autoencoder repeats an image's early features best.
+
+The public code of MoE-Adapters looks at images with an ImageNet AlexNet; here the autoencoders repeat early
+features of the frozen CLIP itself, so that no second network is needed.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dpw.clip.backbone import Backbone
+from dpw.data.reference import pixels_of, seeded
+from dpw.data.split import Split
+from dpw.methods.base import TaskImages
+from dpw.methods.config import RoutedConfig
+from dpw.methods.routing.gaussian import Route
+from dpw.methods.routing.routers import Autoencoder, fit_autoencoder, route_by_score
+
+REFERENCE = "reference"
+BATCH = 64
+HOLD_OUT = 5  # every fifth image only sets the threshold
+
+
+class AutoencoderConfig(RoutedConfig):
+    """Constants of the task router.
+
+    `reject_threshold` is 0.0655 (few-shot 0.0585 or 0.06) in the public code, for AlexNet's features; without
+    it each task rejects what it repeats worse than `reject_quantile` of its own images, some of which are
+    kept apart for this.
+    """
+
+    router_blocks: int = Field(3, ge=1)
+    router_grid: int = Field(7, ge=1)
+    router_hidden: int = Field(100, ge=1)
+    router_iterations: int = Field(300, ge=1)
+    router_rate: float = Field(0.01, gt=0)
+    router_weight_decay: float = Field(1e-4, ge=0)
+    router_images: int = Field(2048, ge=1)
+    reject_quantile: float = Field(0.99, gt=0, le=1)
+    reject_threshold: float | None = Field(None, gt=0)
+    reference_images: str | None = None
+    reference_iterations: int = Field(1000, ge=1)
+
+
+class AutoencoderRouter(nn.Module):
+    """One autoencoder per task, and one of reference images that stand for "none of the tasks"."""
+
+    def __init__(self, config: AutoencoderConfig) -> None:
+        """Start without tasks."""
+        super().__init__()
+        self.config = config
+        self.models = nn.ModuleList()
+        self.least: list[Tensor] = []  # the lowest score, minus the error, at which a task accepts
+        self.reject: Autoencoder | None = None
+
+    # -------------------------------------------------------------------------------------------- learning
+
+    def fit(self, backbone: Backbone, images: TaskImages) -> None:
+        """Add a task from its training images."""
+        number = len(self.models)
+        features = self._task_features(backbone, images, number)
+        # An image that was trained on is repeated better than a new one, so some are kept apart.
+        held_out = torch.arange(len(features)) % HOLD_OUT == HOLD_OUT - 1
+        if self.config.reject_threshold is not None or int(held_out.sum()) < 2:
+            held_out = torch.zeros_like(held_out)
+        model = self._autoencoder(features[~held_out], self.config.router_iterations, number)
+        with torch.no_grad():
+            error = model.error(features[held_out] if bool(held_out.any()) else features)
+        self.add(model, -error.quantile(self.config.reject_quantile))
+
+    def fit_reference(self, backbone: Backbone, images: Split) -> None:
+        """Learn what images of no task look like."""
+        rows = self._some_rows(len(images), REFERENCE)
+        parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
+        found = [self.early_features(backbone, pixels_of(images, part, backbone)) for part in parts]
+        self.reject = self._autoencoder(torch.cat(found), self.config.reference_iterations, REFERENCE)
+
+    def add(self, model: Autoencoder, least: Tensor) -> None:
+        """Add a task whose autoencoder is already known."""
+        self.models.append(model)
+        self.least.append(least.detach().cpu())
+
+    def cut(self, count: int) -> None:
+        """Keep only the first `count` tasks."""
+        del self.models[count:], self.least[count:]
+
+    def early_features(self, backbone: Backbone, pixels: Tensor) -> Tensor:
+        """Patch tokens after an early block, averaged on a coarse grid, between 0 and 1: `(B, W)`."""
+        with torch.no_grad():
+            tokens = backbone.image_tokens(pixels, blocks=self.config.router_blocks)[:, 1:]
+        side = int(tokens.shape[1] ** 0.5)
+        patches = tokens.transpose(1, 2).reshape(len(tokens), -1, side, side)
+        return torch.sigmoid(F.adaptive_avg_pool2d(patches, min(self.config.router_grid, side)).flatten(1))
+
+    def _autoencoder(self, features: Tensor, iterations: int, stream: object) -> Autoencoder:
+        """A trained autoencoder of some features."""
+        generator = seeded(self.config.seed, "autoencoder", stream)
+        model = Autoencoder(features.shape[1], self.config.router_hidden, generator).to(features.device)
+        rate, decay = self.config.router_rate, self.config.router_weight_decay
+        fit_autoencoder(
+            model, features, generator, iterations=iterations, rate=rate, weight_decay=decay, batch_size=BATCH
+        )
+        return model
+
+    def _task_features(self, backbone: Backbone, images: TaskImages, stream: object) -> Tensor:
+        """Features of a random part of the task's images, small enough to be kept at once."""
+        wanted = torch.zeros(len(images), dtype=torch.bool)
+        wanted[self._some_rows(len(images), stream)] = True
+        found, start = [], 0
+        for pixels, _ in images.batches():
+            chosen = pixels[wanted[start : start + len(pixels)].to(pixels.device)]
+            start += len(pixels)
+            if len(chosen):
+                found.append(self.early_features(backbone, chosen))
+        return torch.cat(found)
+
+    def _some_rows(self, count: int, stream: object) -> list[int]:
+        """A random choice of at most `router_images` rows, in order."""
+        generator = seeded(self.config.seed, "router-images", stream)
+        return sorted(torch.randperm(count, generator=generator)[: self.config.router_images].tolist())
+
+    # ------------------------------------------------------------------------------------------ answering
+
+    def route(self, features: Tensor) -> Route:
+        """The task that repeats the early features of an image best, unless all repeat them badly.
+
+        With reference images, an image that their autoencoder repeats better belongs to no task.
+        """
+        with torch.no_grad():
+            scores = -torch.stack([_error(model, features) for model in self.models], dim=1)
+            fixed = self.config.reject_threshold
+            least = torch.stack(self.least) if fixed is None else torch.full((len(self.models),), -fixed)
+            if self.reject is not None:
+                least = torch.maximum(least, -self.reject.error(features)[:, None].cpu())
+        return route_by_score(scores, least, vote=self.config.decision == "batch-vote")
+
+    # ----------------------------------------------------------------------------------- state, as tensors
+
+    def task_state(self, index: int) -> dict[str, Tensor]:
+        """The autoencoder of one task and its least score."""
+        return {**self.models[index].state_dict(), "least": self.least[index]}
+
+    def load_task(self, tensors: Mapping[str, Tensor], device: torch.device) -> None:
+        """Append a task from its tensors."""
+        own = {name: tensor for name, tensor in tensors.items() if name != "least"}
+        self.add(stored_autoencoder(own).to(device), tensors["least"])
+
+
+def stored_autoencoder(tensors: Mapping[str, Tensor]) -> Autoencoder:
+    """A frozen autoencoder from its tensors."""
+    hidden, width = tensors["encode_weight"].shape
+    model = Autoencoder(width, hidden)
+    model.load_state_dict(dict(tensors))
+    return model.requires_grad_(requires_grad=False)
+
+
+def _error(model: nn.Module, features: Tensor) -> Tensor:
+    """The error `(B,)` of one autoencoder."""
+    assert isinstance(model, Autoencoder)
+    return model.error(features)

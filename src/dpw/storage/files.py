@@ -1,0 +1,190 @@
+"""Files that are complete or absent, checked when read, and never run: JSON and safetensors with SHA-256.
+
+Tensor files carry their own hash in their name and never change; one small JSON beside them says which of
+them count. Replacing that JSON is the only commit, so a kill at any moment leaves the old or the new state.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dpw.errors import StoreError
+
+FORMAT = 1
+TENSOR_FILE = re.compile(r"[A-Za-z0-9._-]{1,100}-[0-9a-f]{16}\.safetensors")
+
+
+# ------------------------------------------------------------ writing, atomically
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all, even through a power cut."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        _discard(temporary)
+        raise StoreError(_why_not_written(path, error)) from error
+    except BaseException:
+        _discard(temporary)
+        raise
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON with a checksum over its own content."""
+    body = {key: value for key, value in content.items() if key != "checksum"}
+    write_bytes(path, json.dumps({**body, "checksum": _checksum(body)}, indent=2).encode() + b"\n")
+
+
+def write_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Write tensors under a name that ends in their hash, and give the entry that refers to them."""
+    from safetensors.torch import save
+
+    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+    digest = hashlib.sha256(content).hexdigest()
+    name = f"{slug(stem)}-{digest[:16]}.safetensors"
+    path = folder / name
+    if not (path.is_file() and path.stat().st_size == len(content) and file_digest(path) == digest):
+        write_bytes(path, content)
+    return {"file": name, "sha256": digest, "bytes": len(content)}
+
+
+def remove_unused(folder: Path, entries: list[dict[str, Any]]) -> None:
+    """Delete tensor files that no entry refers to, such as those of an interrupted save."""
+    used = {entry["file"] for entry in entries}
+    for path in folder.glob("*.safetensors"):
+        if TENSOR_FILE.fullmatch(path.name) and path.name not in used:
+            _discard(path)
+    remove_leftovers(folder)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete the half-written files of a process that was killed."""
+    for path in folder.rglob(".*.tmp"):
+        _discard(path)
+
+
+# ------------------------------------------------------------ reading, warily
+
+
+def read_json(path: Path, kind: str) -> dict[str, Any]:
+    """Read JSON that `write_json` wrote; a changed byte is noticed."""
+    if not path.is_file():
+        raise StoreError(f"{path.parent} is not a {kind}: it has no {path.name}")
+    try:
+        content = json.loads(path.read_bytes())
+        stated = content.pop("checksum")
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise StoreError(f"{path} is damaged or was not written by dpw: restore it from a copy") from error
+    if content.get("format") != FORMAT:
+        raise StoreError(f"{path} has format {content.get('format')!r}; this dpw reads format {FORMAT}")
+    if _checksum(content) != stated:
+        raise StoreError(f"{path} was changed after it was written: restore it from a copy")
+    return dict(content)
+
+
+def read_tensors(folder: Path, entry: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Read the tensors an entry refers to, after size and hash were found right."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    path = tensor_path(folder, entry)
+    if not path.is_file():
+        raise StoreError(f"{path} is missing: restore it from a copy")
+    size = path.stat().st_size
+    if size != entry["bytes"]:
+        raise StoreError(f"{path} has {size} bytes instead of {entry['bytes']}: it is truncated or damaged")
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+        raise StoreError(f"{path} was changed after it was written (its SHA-256 differs): restore it")
+    try:
+        return load(content)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise StoreError(f"{path} does not hold valid tensors ({error})") from error
+
+
+def tensor_path(folder: Path, entry: Mapping[str, Any]) -> Path:
+    """The path of an entry, which must be a plain name inside the folder."""
+    name = entry.get("file")
+    if not isinstance(name, str) or not TENSOR_FILE.fullmatch(name):
+        raise StoreError(f"{folder} refers to {name!r}, which is not a tensor file of this folder: refused")
+    path = folder / name
+    if path.is_symlink():
+        raise StoreError(f"{path} is a link: refused, copy the file itself into the folder")
+    return path
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, read piece by piece."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 over names, shapes, types and bytes of tensors."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        digest.update(f"{name}|{tuple(tensor.shape)}|{tensor.dtype}|".encode())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def slug(name: str) -> str:
+    """A task name as part of a file name."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:80].strip(".-") or "task"
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """SHA-256 of JSON content in one fixed spelling."""
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename durable where the system allows to sync folders."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _discard(path: Path) -> None:
+    """Remove a file that may not be there."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return
+
+
+def _why_not_written(path: Path, error: OSError) -> str:
+    """What stood in the way of a write, and what to do."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"cannot write {path}: the disk is full; free some space and run the command again"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"cannot write {path}: the folder is read-only for you; choose another one"
+    return f"cannot write {path}: {error.strerror or error}"
