@@ -151,7 +151,7 @@ def class_incremental(shape: str, classes: int) -> Iterator[Figure]:
         question = Candidates.learned(groups)
 
         def exactly(method: models.Any = exact, question: Candidates = question) -> None:
-            method.texts.clear()
+            method.answers.texts.clear()
             method.logits(Images.of(pixels), question)
 
         with torch.inference_mode():

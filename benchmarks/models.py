@@ -14,8 +14,10 @@ from dpw.clip.adaptation import Adaptation
 from dpw.clip.backbone import Backbone
 from dpw.clip.preprocessing import Preprocessing
 from dpw.methods import ClassGroup, Method, create
+from dpw.methods.bank import HostTensors
 from dpw.methods.base import LearnedTask
 from dpw.methods.parts.mixture import Experts, MixtureAdaptation, TaskRouter
+from dpw.methods.parts.weighted import ROUTER
 
 TEMPLATE = "a photo of a {}."
 
@@ -109,7 +111,7 @@ def learned(name: str, below: Backbone, tasks: int, classes: int, **settings: An
     """A method (dpw, dpw-reduced, diki) with tasks of random parameters and random Gaussians."""
     method = create(name, below, settings=settings)
     if name.startswith("dpw"):
-        downs = method.start.adapter_down(method.config.adapter_rank, method.config.adapter_down, 0)
+        downs = method.initial.adapter_down(method.config.adapter_rank, method.config.adapter_down, 0)
         method.down_image, method.down_text = downs["image"], downs["text"]
     for index in range(tasks):
         add_task(method, index, classes)
@@ -120,17 +122,19 @@ def add_task(method: Any, index: int, classes: int) -> None:
     """Append a task with parameters as at the start of training, moved a little, and a wide Gaussian."""
     group = class_group(index, classes)
     method.tasks.append(LearnedTask(group.name, group.classes, group.templates))
-    if isinstance(method.config.model_dump().get("heads"), str) and method.config.heads == "adaptive":
-        towers = {tower: method._new_tower(tower, 1.0) for tower in ("image", "text")}
-        module: Any = torch.nn.ModuleDict(towers)
-    else:
-        module = method.new_module(None, None, None)
+    towers = {tower: method.new_tower(tower) for tower in ("image", "text")}
+    module: Any = torch.nn.ModuleDict(towers)
     generator = torch.Generator().manual_seed(index)
     with torch.no_grad():
         for parameter in module.parameters():
             parameter += 0.01 * torch.randn(parameter.shape, generator=generator)
+    module[ROUTER] = gaussian(*random_gaussian(method.backbone.feature_width, generator))
     method.bank.append(module.requires_grad_(requires_grad=False))
-    method.router.add(*random_gaussian(method.backbone.feature_width, generator))
+
+
+def gaussian(mean: Tensor, cholesky: Tensor) -> HostTensors:
+    """The Gaussian of a task as its module holds it."""
+    return HostTensors({"mean": mean, "cholesky": cholesky})
 
 
 def random_gaussian(width: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -180,8 +184,7 @@ def add_domain_task(method: Any, name: str, index: int, classes: int) -> None:
     features = method.frozen_image_features(domain(name, index, 4, seed=500)).double()
     width = features.shape[1]
     spread = 0.02 * torch.eye(width, dtype=torch.float64)
-    method.router.remove(len(method.router) - 1)
-    method.router.add(features.mean(dim=0), spread)
+    method.bank[-1][ROUTER] = gaussian(features.mean(dim=0), spread)
 
 
 def forget_all(method: Any) -> None:

@@ -28,7 +28,9 @@ class Straightforward:
         self.backbone = method.backbone
         self.frozen = copy.deepcopy(self.backbone.clip)
         self.lean = lean
-        self.covariances = [factor @ factor.T for factor in method.router.choleskys]
+        self.covariances = [
+            module["router"]["cholesky"] @ module["router"]["cholesky"].T for module in method.bank
+        ]
 
     # ---------------------------------------------------------------------------------------- two towers
 
@@ -167,11 +169,11 @@ class Straightforward:
     def confidences(self, pixels: Tensor) -> Tensor:
         """Calibrated likelihoods `(B, T)` under every learned task."""
         features = self.images(self.frozen, pixels, None, None).double()
-        router = self.method.router
-        pairs = zip(router.means, self.covariances, strict=True)
+        means = [module["router"]["mean"] for module in self.method.bank]
+        pairs = zip(means, self.covariances, strict=True)
         normals = [torch.distributions.MultivariateNormal(mean, covariance) for mean, covariance in pairs]
         likelihood = torch.stack([normal.log_prob(features) for normal in normals], dim=1)
-        return torch.sigmoid(likelihood / router.width - 1)
+        return torch.sigmoid(likelihood / self.backbone.feature_width - 1)
 
     def task_incremental(self, pixels: Tensor, tokens: Tensor) -> Tensor:
         """A majority of the batch decides the task; texts are encoded for this batch."""

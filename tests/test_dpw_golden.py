@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from dpw.data.images import Images
 from dpw.functional import repa_scores
 from dpw.methods import Candidates
-from dpw.methods.dpw import initial
+from dpw.methods.dpw import initialization
 from dpw.methods.dpw.statistics import RunningScores
 from tests.golden_cases import assert_close, load, names
 from tests.methods_golden import golden_dpw
@@ -25,11 +25,12 @@ def test_task_incremental_logits_with_the_published_batch_vote(which, batch, cla
     at = f"{which}.mtil.classes{classes}.{batch}."
     with torch.no_grad():
         route = method.route(images)
-        assert_close(method.router.log_likelihood(method.frozen_features(images)), case[at + "out_log_probs"])
+        likelihood = method.answers.router.log_likelihood(method.frozen_features(images))
+        assert_close(likelihood, case[at + "out_log_probs"])
         assert_close(route.weight, case[at + "out_batch_weight"], "image weight")
         assert route.task.tolist() == [case[at + "out_voted_task"].item()] * len(rows)
         assert_close(route.text_weight[0], case[at + "out_text_batch_weight"][0], "text weight")
-        features = method.adapted_features(images, route)
+        features = method.answers.adapted_features(images, route)
         assert_close(features, case[at + "out_image_features"], "image features")
         logits = method.logits(images, Candidates.among(groups[classes]))
     assert_close(logits, case[at + "out_logits"], "logits")
@@ -39,7 +40,7 @@ def test_task_incremental_logits_with_the_published_batch_vote(which, batch, cla
 def test_class_incremental_logits(which):
     method, groups, case, _ = golden_dpw(which)
     with torch.no_grad():
-        route = method.router.route(method.frozen_features(Images.of(case["images_u8"])))
+        route = method.answers.router.route(method.frozen_features(Images.of(case["images_u8"])))
         assert_close(route.confidence, case[f"{which}.cil.out_task_probs"], "confidence")
         assert torch.equal(route.task, case[f"{which}.cil.out_task"])
         logits = method.logits(Images.of(case["images_u8"]), Candidates.learned(groups))
@@ -82,24 +83,24 @@ def test_initialisation(name):
         expected = case[f"out_repa_weight_task{task}"]
         if meta["variant"] == "reduced":
             generator = torch.Generator().manual_seed(meta["torch_seed_before_each_init_attn"][task])
-            ours = initial.orthogonal_heads(heads, width // heads, prefixes, generator)
+            ours = initialization.orthogonal_heads(heads, width // heads, prefixes, generator)
             assert_close(ours, expected, "W^G of the reduced variant")
         else:
-            columns = initial.singular_vectors(query @ key.T)[0][:, : heads * prefixes]
+            columns = initialization.singular_vectors(query @ key.T)[0][:, : heads * prefixes]
             theirs = expected.transpose(0, 1).reshape(width, heads * prefixes)
             assert_close(align(columns, theirs), theirs, "W^G")
         bias = -2.0 if meta["text"] else -4.0
         assert_close(
             torch.full_like(case[f"out_repa_bias_task{task}"], bias), case[f"out_repa_bias_task{task}"]
         )
-    left, right = initial.singular_vectors(value)
+    left, right = initialization.singular_vectors(value)
     vectors = left[:, :prefixes] * value.norm(dim=0).mean()
     assert_close(align(vectors, case["out_prefix_pool"][0].T), case["out_prefix_pool"][0].T, "P_V")
     down = case["adapter_down_if_from_loaded_weights"]
     assert_close(align(right[:, : meta["rank"]], down), down, "D by the paper")
     unloaded = case["in_proj_weight_at_construction"].chunk(3)[2]
     down = case["out_adapter_down"]
-    frame = initial.singular_vectors(unloaded)[1][:, : meta["rank"]]
+    frame = initialization.singular_vectors(unloaded)[1][:, : meta["rank"]]
     # Singular vectors of close singular values: the last digits belong to the linear algebra library.
     assert_close(align(frame, down), down, "D by the released code, before the weights are loaded", 2e-5)
 

@@ -6,9 +6,10 @@ from torch import Tensor
 from dpw.data.images import Images
 from dpw.data.task import Split, Task
 from dpw.engine.optimization import learning_rate, make_optimizer
-from dpw.functional import fit_gaussian, transfer_avg_last
+from dpw.functional import transfer_avg_last
 from dpw.methods import Candidates, create
-from dpw.methods.dpw.method import DPW
+from dpw.methods.dpw import DPW
+from dpw.methods.routing.gaussian import fitted_gaussian
 from tests.golden_cases import assert_close, load
 from tests.methods_golden import backbone_with_prompts, settings, shared_down, stack, task_tensors
 from tests.test_dpw_golden import align
@@ -56,9 +57,9 @@ class Replay:
         features, _ = self.method.collect_features(ArrayImages(pixels, labels))
         assert_close(self.method.head_factor(task, features, labels), self.meta["factors"][index], "F")
         rows = torch.tensor(self.meta["fit_rows"][index])
-        self.method.router.remove(index)
-        self.method.router.add(*fit_gaussian(features[rows], self.method.config.ridge))
-        assert_close(self.method.router.means[index], self.case["out_task_mean"][index], "mean")
+        fitted = fitted_gaussian(features[rows], self.method.config.ridge)
+        self.method.bank[index]["router"] = fitted
+        assert_close(fitted["mean"], self.case["out_task_mean"][index], "mean")
         for ours, theirs in TOWERS:
             tower = self.method.bank[index][ours]
             assert tower.heads == self.meta["prefix_heads"][f"{theirs}.0"][index]

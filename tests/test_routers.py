@@ -6,15 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from dpw.methods.routing.routers import (
-    Autoencoder,
-    KMeansRouter,
-    PrototypeRouter,
-    fit_autoencoder,
-    kmeans,
-    left_out_similarity,
-    route_by_score,
-)
+from dpw.methods.bank import HostTensors
+from dpw.methods.routing.autoencoder import Autoencoder, fit_autoencoder
+from dpw.methods.routing.kmeans import KMeansRouter, kmeans
+from dpw.methods.routing.prototypes import PrototypeRouter, fit_prototypes, left_out_similarity
+from dpw.methods.routing.route import route_by_score
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -27,7 +23,7 @@ def unit(rows: int, width: int = 6, seed: int = 0) -> torch.Tensor:
 
 def test_the_highest_score_is_chosen_and_accepted_only_above_its_own_threshold():
     scores = torch.tensor([[0.9, 0.1], [0.2, 0.3], [0.0, 0.6]])
-    route = route_by_score(scores, least=torch.tensor([0.5, 0.5]))
+    route = route_by_score(scores, threshold=torch.tensor([0.5, 0.5]))
     assert route.task.tolist() == [0, 1, 1]
     assert route.weight.tolist() == [1, 0, 1]
 
@@ -38,11 +34,11 @@ def test_without_thresholds_everything_is_accepted():
 
 def test_a_vote_gives_the_whole_batch_the_task_of_its_mean_score():
     scores = torch.tensor([[0.9, 0.1], [0.2, 0.3], [0.2, 0.3]])
-    route = route_by_score(scores, least=torch.tensor([0.4, 0.4]), vote=True)
+    route = route_by_score(scores, threshold=torch.tensor([0.4, 0.4]), vote=True)
     assert route.task.tolist() == [0, 0, 0]
     assert route.weight.tolist() == [1, 1, 1]
     per_image = torch.tensor([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])
-    assert route_by_score(scores, least=per_image, vote=True).weight.tolist() == [0, 0, 0]
+    assert route_by_score(scores, threshold=per_image, vote=True).weight.tolist() == [0, 0, 0]
 
 
 @settings(deadline=None, max_examples=25)
@@ -62,11 +58,11 @@ def test_kmeans_of_equal_points_finds_one_centre():
 
 
 def test_the_nearest_centre_is_that_in_l1():
-    router = KMeansRouter()
-    router.add(torch.tensor([[1.0, 1.0]]))  # L1 distance 2 from the origin, L2 distance 1.41
-    router.add(torch.tensor([[0.0, 1.8]]))  # L1 distance 1.8, L2 distance 1.8
+    # L1 distance 2 from the origin and L2 distance 1.41; L1 distance 1.8 and L2 distance 1.8.
+    tasks = [HostTensors({"centres": torch.tensor([row])}) for row in ([1.0, 1.0], [0.0, 1.8])]
+    router = KMeansRouter(lambda: tasks)
     assert router.route(torch.zeros(1, 2)).task.tolist() == [1]
-    router.remove(1)
+    del tasks[1]
     assert router.route(torch.zeros(1, 2)).task.tolist() == [0]
 
 
@@ -84,24 +80,23 @@ def test_left_out_similarity_forms_each_prototype_without_the_image():
 
 
 def test_prototypes_reject_about_the_given_share_of_the_tasks_own_images():
-    router, features, labels = PrototypeRouter(), unit(40), torch.arange(40) % 4
-    router.fit(features, labels, classes=4, quantile=0.05)
+    features, labels = unit(40), torch.arange(40) % 4
+    fitted = fit_prototypes(features, labels, classes=4, quantile=0.05)
     sums = torch.zeros(4, 6).index_add(0, labels, features)
-    rejected = left_out_similarity(features, labels, sums) < router.least[0]
+    rejected = left_out_similarity(features, labels, sums) < fitted.threshold
     assert rejected.sum() == 2
 
 
 def test_one_image_per_class_is_too_little_to_reject_anything():
-    router = PrototypeRouter()
-    router.fit(unit(3), torch.arange(3), classes=3, quantile=0.05)
+    fitted = fit_prototypes(unit(3), torch.arange(3), classes=3, quantile=0.05)
+    router = PrototypeRouter(lambda: [fitted])
     assert router.route(-unit(1)).weight.tolist() == [1]
 
 
 def test_only_the_tasks_that_are_asked_about_can_be_chosen():
-    router = PrototypeRouter()
-    for seed in (0, 1):
-        router.fit(unit(8, seed=seed), torch.arange(8) % 2, classes=2, quantile=0.05)
-    first = router.prototypes[0]
+    labels = torch.arange(8) % 2
+    tasks = [fit_prototypes(unit(8, seed=seed), labels, classes=2, quantile=0.05) for seed in (0, 1)]
+    router, first = PrototypeRouter(lambda: tasks), tasks[0].prototypes
     assert router.route(first).task.tolist() == [0, 0]
     assert router.route(first, among=[1]).task.tolist() == [1, 1]
 

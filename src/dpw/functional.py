@@ -119,7 +119,10 @@ def dpw_residual(
     sample_weight: Tensor | None = None,
     strict: bool = False,
 ) -> Tensor:
-    """The whole DPW module (Eq. final_formula): what is added to the attention value, `(B, N, D)`."""
+    """All of the above from the tokens alone, in one call: what is added to the attention value, `(B, N, D)`.
+
+    The method itself calls the steps one by one, because the [CLS] scores decide the cut-off on the way.
+    """
     scores = repa_scores(x, weight, bias)
     adapted = adapter_output(x, down, up, up_bias, scale)
     return weighted_residual(scores, values, adapted, cutoff, sample_weight, strict)

@@ -10,7 +10,6 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from dpw.benchmarks.mini.presets import SETTINGS
 from dpw.clip.backbone import Backbone
 from dpw.data.images import Images
 from dpw.data.pixels import PixelCache
@@ -80,7 +79,7 @@ class ContinualCLIP:
                 raise InputError(f"{folder} was learned by method {loaded.name!r}, not {method!r}")
         else:
             name = method or "dpw"
-            config = configure(name, preset, settings, suited_settings(str(source), name))
+            config = configure(name, preset, settings, clip=str(backbone or source))
             loaded = METHODS[name](below or Backbone.from_pretrained(source), config)
         model = cls(loaded)
         return model.to(device or default_device())
@@ -235,11 +234,6 @@ class ContinualCLIP:
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a model folder that a new process can load without the training data."""
         model_folder.save_model(self.method, Path(folder))
-
-
-def suited_settings(source: str, method: str) -> Mapping[str, Any]:
-    """What the embedded model changes in a method's defaults, which belong to a far larger model."""
-    return SETTINGS.get(method, {}) if source == "mini" else {}
 
 
 def training_identity(method: Method, task: Task, seed: int) -> dict[str, Any]:

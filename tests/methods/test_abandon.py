@@ -14,9 +14,9 @@ def test_an_abandoned_task_can_be_learned_again_as_if_it_were_the_first_time(nam
     method = learn(toy_method(name, **settings), toy_task("aircraft"))
     pixels, question = some_pixels(), questions(method)[0]
     before, count = answers(method, pixels, question), method.parameter_count()
-    shared = method.shared_snapshot()
+    memento = method.remember()
     Trainer(method, toy_task("dtd")).run(1)
-    method.abandon(1, shared)
+    method.abandon(memento)
     method.eval()
     assert method.task_names == ["aircraft"]
     assert method.parameter_count() == count

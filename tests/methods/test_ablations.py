@@ -76,7 +76,7 @@ def test_an_interrupted_training_resumes_exactly(name):
 
 def test_the_alternatives_with_the_papers_choices_are_the_papers_module():
     method = learn(toy_method("dpw", **SMALL), toy_task("aircraft"))
-    tower, layers, config = method._tower(0, "image"), method.start.layers("image"), method.config
+    tower, layers, config = method._tower(0, "image"), method.initial.layers("image"), method.config
     same = VariantTower(dict(tower.named_parameters()), tower.heads, has_cls=True)
     same.load_state_dict(tower.state_dict())
     weight, filtered = torch.tensor([0.3, 0.9]), torch.tensor([True, False])
@@ -128,8 +128,8 @@ def clip():
 
 def millions(clip, preset: str, heads: tuple[int, int] = (12, 8), **settings) -> float:
     """Learned parameters of eleven tasks, in millions, with given heads of the prefix branch."""
-    from dpw.methods.dpw.method import DPWTower
-    from dpw.methods.dpw.variants import new_tower
+    from dpw.methods.dpw import DPWTower
+    from dpw.methods.dpw.variants import VariantParts
 
     config, total = configure("dpw", preset, settings), 0
     layers = {
@@ -147,7 +147,7 @@ def millions(clip, preset: str, heads: tuple[int, int] = (12, 8), **settings) ->
         ]
         tower = DPWTower(*(torch.zeros(size) for size in sizes), has_cls=False)
         if config.varied:
-            tower = new_tower(tower, config, layers[name], name)
+            tower = VariantParts(config).new_tower(tower, layers[name], name)
         total += sum(tensor.numel() for tensor in tower.parameters())
     return 11 * total / 1e6
 

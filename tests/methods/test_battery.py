@@ -65,7 +65,6 @@ def test_says_in_one_line_what_it_is(name):
     assert kind.summary
     assert "\n" not in kind.summary
     assert kind.status
-    assert (kind.forget is not Method.forget) == kind.isolated
     for preset in PRESETS[name]:
         assert isinstance(configure(name, preset), kind.config_class)
 
@@ -91,10 +90,10 @@ def test_a_question_before_training_does_not_disturb_it(name):
 @every_method
 def test_an_abandoned_task_leaves_no_trace(name):
     method, pixels = learn(toy_method(name), toy_task("aircraft")), some_pixels()
-    before, question = method.shared_snapshot(), questions(method)
+    before, question = method.remember(), questions(method)
     expected = [answers(method, pixels, one) for one in question]
     Trainer(method, toy_task("dtd")).run(2)
-    method.abandon(1, before)
+    method.abandon(before)
     method.eval()
     for one, logits in zip(question, expected, strict=True):
         assert torch.equal(answers(method, pixels, one), logits)
@@ -104,9 +103,9 @@ def test_an_abandoned_task_leaves_no_trace(name):
 @every_method
 def test_after_an_abandoned_first_task_it_learns_as_if_there_had_been_none(name):
     method, pixels = toy_method(name), some_pixels()
-    before = method.shared_snapshot()
+    before = method.remember()
     Trainer(method, toy_task("dtd")).run(1)
-    method.abandon(0, before)
+    method.abandon(before)
     method.eval()
     if answers_about_the_unseen(name):
         assert torch.equal(answers(method, pixels, UNSEEN), answers(toy_method("zero-shot"), pixels, UNSEEN))

@@ -47,7 +47,7 @@ def test_a_task_starts_from_plain_clips_texts_and_no_drift():
     pixels, labels = trainer.images.batch_of([0, 1, 2])
     features, cls = method.task_features(pixels)
     texts = method.frozen_text_features(method.tasks[0].group())
-    torch.testing.assert_close(method.start, texts)
+    torch.testing.assert_close(method.initial_vectors, texts)
     scale = method.backbone.logit_scale
     expected = 0.5 * sum(F.cross_entropy(scale * f @ texts.T, labels) for f in (features[:, -1], cls))
     torch.testing.assert_close(method(pixels, labels), expected, rtol=1e-4, atol=1e-4)
@@ -99,7 +99,8 @@ def test_earlier_classes_join_the_loss_in_the_second_half_of_training():
     trainer = Trainer(method, toy_task("dtd"))
     pixels, labels = trainer.images.batch_of(list(range(8)))
     # An earlier class as attractive as one of the new classes, but not more than all of them together.
-    method.vocabulary = {"jet": method.start[0], "kite": -method.start[0]}
+    first = method.initial_vectors[0]
+    method.bank[0].vocabulary = torch.stack([first, -first])
     losses = []
     for step in (0, 17, 18):  # of 35 planned ones
         method.step = step

@@ -7,7 +7,7 @@ from transformers import CLIPConfig, CLIPModel
 from dpw.clip.backbone import Backbone
 from dpw.data.images import Images
 from dpw.methods import Candidates, create
-from dpw.methods.dpw.method import DPWTower
+from dpw.methods.dpw import DPWTower
 from dpw.storage.files import tensors_digest
 from tests.methods_golden import golden_dpw
 from tests.tiny import tiny_backbone
@@ -32,7 +32,8 @@ def test_without_a_task_the_model_is_plain_clip():
 def test_an_image_far_from_every_task_gets_plain_clip():
     method, groups, case, _ = golden_dpw("sharp", decision="per-image")
     expected = plain_logits(method, case["images_u8"], groups[1])
-    method.router.means = [mean + 1000 for mean in method.router.means]  # weight 0 for every image
+    for module in method.bank:
+        module["router"].tensors["mean"] += 1000  # weight 0 for every image
     logits = method.logits(Images.of(case["images_u8"]), Candidates.among(groups[1]))
     assert torch.allclose(logits, expected, atol=1e-5)
 
@@ -154,8 +155,8 @@ def test_parameter_counts_of_the_paper():
 
 def test_diki_has_163840_parameters_a_task_on_vit_b16():
     method = create("diki", vit_b16())
-    module = method.new_module(None, None, None)
-    assert sum(parameter.numel() for parameter in module.parameters()) == 163_840
+    towers = [method.new_tower(tower) for tower in ("image", "text")]
+    assert sum(tensor.numel() for tower in towers for tensor in tower.parameters()) == 163_840
 
 
 def test_reduced_heads_and_refused_settings():
@@ -179,7 +180,7 @@ def test_float64_and_bfloat16_autocast_agree_with_float32(name):
     assert torch.isfinite(half).all()
     assert (half.float() - single).abs().max() < 0.05 * single.abs().max()
     method.double()
-    method.texts.clear()
+    method.answers.texts.clear()
     double = method.logits(images, question)
     assert double.dtype == torch.float64
     assert torch.allclose(double.float(), single, atol=1e-3)

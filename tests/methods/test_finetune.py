@@ -37,12 +37,12 @@ def test_text_features_are_kept_only_between_trainings():
     method = learn(toy_method("finetune"), toy_task("aircraft"))
     question, pixels = questions(method)[0], some_pixels()
     first = logits_of(method, pixels, question)
-    assert method._texts
+    assert method.answers._texts
     trainer = Trainer(method, toy_task("dtd"))
-    assert not method._texts
+    assert not method.answers._texts
     trainer.run(3)
     assert not torch.equal(logits_of(method, pixels, question), first)
-    assert not method._texts
+    assert not method.answers._texts
 
 
 def test_the_published_settings():
@@ -76,6 +76,6 @@ def test_wise_ft_mixes_four_parts_with_one_part_of_its_anchor(anchor):
     start = weights(method) if anchor == "previous" else dict(method.backbone.clip.named_parameters())
     end = weights(trainer.run(2).method)
     trainer.end()
-    assert method.start is None
+    assert method.previous is None
     for name, tensor in method.weights().items():
         torch.testing.assert_close(tensor, 0.8 * end[name] + 0.2 * start[name])

@@ -55,7 +55,7 @@ def test_the_gradient_is_that_of_the_terms_with_the_fisher_held_fixed():
     names, ours = list(method.weights()), list(method.weights().values())
     base = torch.autograd.grad(plain.restraint(), list(plain.weights().values()))
     whole = torch.autograd.grad(method.restraint(), ours)
-    start = method.start_weights()
+    start = method.previous_weights()
     for name, tensor, gradient, total in zip(names, ours, base, whole, strict=True):
         fisher = gift.relative_fisher(gradient, tensor)
         expected = gradient + 2 * fisher * (tensor - start[name])

@@ -30,7 +30,7 @@ def test_a_name_that_comes_back_keeps_its_row_and_learns_on(name):
     method = learn(toy_method(name), toy_task("aircraft"))
     before = method.heads[0].weight.clone()
     learn(method, dataclasses.replace(toy_task("dtd"), classes=("wool", "jet", "mesh")))
-    assert method.rows == {"jet": (0, 0), "kite": (0, 1), "wool": (1, 0), "mesh": (1, 1)}
+    assert method.rows() == {"jet": (0, 0), "kite": (0, 1), "wool": (1, 0), "mesh": (1, 1)}
     assert not torch.equal(method.heads[0].weight[0], before[0])
     assert torch.equal(method.heads[0].weight[1], before[1])
     logits = answers(method, some_pixels(), Candidates.learned([task.group() for task in method.tasks]))

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from dpw.data.reference import seeded
-from dpw.methods.icarl import herding
 from dpw.methods.lwf import random_tokens
-from dpw.methods.parts.distillation import distillation
+from dpw.methods.parts.exemplars import herding
+from dpw.methods.parts.losses import distillation
 from tests.methods.loop import SMALL, Trainer, learn, reload, toy_method, toy_task
 from tests.tiny import tiny_backbone
 
@@ -42,7 +42,7 @@ def test_a_student_equal_to_its_teacher_feels_no_pull(name):
 def test_the_teacher_is_a_copy_that_stays(teacher):
     method = learn(toy_method("lwf", teacher=teacher), toy_task("aircraft"))
     trainer = Trainer(method, toy_task("dtd"))
-    model = method.teacher_model
+    model = method.restraints[0].teacher
     model._fingerprint = None
     before = model.fingerprint()
     assert (before == method.backbone.fingerprint()) == (teacher == "init")
@@ -89,23 +89,23 @@ def test_herding_takes_what_brings_the_mean_nearest(seed, count):
 def test_the_memory_is_shared_evenly_and_old_tasks_keep_their_best():
     method = toy_method("icarl", memory=12)
     learn(method, toy_task("aircraft"))
-    first = method.memory[0].clone()
+    first = method.exemplars.kept[0].clone()
     learn(method, toy_task("dtd"))
     learn(method, toy_task("mnist"))
-    assert [len(kept) for kept in method.memory] == [4, 4, 4]
-    assert torch.equal(method.memory[0], first[:4])
+    assert [len(kept) for kept in method.exemplars.kept] == [4, 4, 4]
+    assert torch.equal(method.exemplars.kept[0], first[:4])
     assert first.dtype == torch.uint8
-    assert [len(kept) for kept in reload(method).memory] == [4, 4, 4]
+    assert [len(kept) for kept in reload(method).exemplars.kept] == [4, 4, 4]
 
 
 def test_without_a_memory_there_is_only_the_cross_entropy():
     method = toy_method("icarl")
     trainer = Trainer(method, toy_task("aircraft"))
-    assert method.reference_pixels() is None
+    assert method.exemplars.pixels() is None
     assert method.restraint().item() == 0
     trainer.run(1).end()
     Trainer(method, toy_task("dtd"))
-    assert len(method.reference_pixels()) == SMALL["reference_batch"]
+    assert len(method.exemplars.pixels()) == SMALL["reference_batch"]
 
 
 def test_memory_batches_pass_through_all_tasks_in_turn():
@@ -113,12 +113,12 @@ def test_memory_batches_pass_through_all_tasks_in_turn():
     for name in ("aircraft", "dtd"):
         learn(method, toy_task(name))
     Trainer(method, toy_task("mnist"))
-    everything = torch.cat(method.memory)
+    everything = torch.cat(method.exemplars.kept)
     method.step = 1
-    assert torch.equal(method.reference_pixels(), everything[[6, 7, 0, 1, 2, 3]])
+    assert torch.equal(method.exemplars.pixels(), everything[[6, 7, 0, 1, 2, 3]])
 
 
 def test_only_some_images_are_considered_when_there_are_many():
     method = toy_method("icarl", memory=50, herding_limit=5)
     learn(method, toy_task("aircraft"))
-    assert len(method.memory[0]) == 5
+    assert len(method.exemplars.kept[0]) == 5

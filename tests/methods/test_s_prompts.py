@@ -52,7 +52,7 @@ def test_every_image_goes_to_the_task_of_its_nearest_centre():
         trainer = Trainer(method, toy_task(name)).run(1)
         trainer.end()
         batches[name] = next(trainer.images.batches())[0]
-    assert all(centres.shape == (2, 16) for centres in method.router.centres)
+    assert [module.router["centres"].shape for module in method.bank] == [(2, 16)] * len(method.bank)
     for index, pixels in enumerate(batches.values()):
         route = method.route(Images.of(pixels))
         assert route.task.tolist() == [index] * len(pixels)

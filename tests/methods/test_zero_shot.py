@@ -48,7 +48,7 @@ def test_templates_are_averaged_after_normalisation():
     method, pixels = toy_method("zero-shot"), some_pixels()
     both = ClassGroup("trees", GROUP.classes, ("a photo of a {}.", "the {}."))
     with torch.no_grad():
-        parts = [method.text_features(ClassGroup("x", both.classes, (one,))) for one in both.templates]
+        parts = [method.frozen_text_features(ClassGroup("x", both.classes, (one,))) for one in both.templates]
         mean = torch.nn.functional.normalize(sum(parts) / 2, dim=-1)
-        torch.testing.assert_close(method.text_features(both), mean)
+        torch.testing.assert_close(method.frozen_text_features(both), mean)
     assert answers(method, pixels, Candidates.among(both)).shape == (6, 2)

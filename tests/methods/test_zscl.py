@@ -26,9 +26,9 @@ def test_the_average_is_the_mean_of_the_start_and_all_snapshots():
 def test_a_training_of_whole_rounds_counts_its_last_point_too():
     method = toy_method("zscl", average_every=2)
     trainer = Trainer(method, toy_task("aircraft")).run(4)
-    assert method.averaged == 3
+    assert method.averaging.points == 3
     last = copied(method.weights())
-    average = copied(method.average)
+    average = copied(method.averaging.average)
     trainer.end()
     for name, tensor in method.weights().items():
         torch.testing.assert_close(tensor, (3 * average[name] + last[name]) / 4)
@@ -46,8 +46,8 @@ def test_the_teacher_stays_plain_clip_and_the_anchor_moves_on():
     method = learn(toy_method("zscl"), toy_task("aircraft"))
     ended = copied(method.weights())
     Trainer(method, toy_task("dtd"))
-    assert method.teacher_model is method.backbone
-    assert all(torch.equal(tensor, ended[name]) for name, tensor in method.start_weights().items())
+    assert method.distillation.teacher is method.backbone
+    assert all(torch.equal(tensor, ended[name]) for name, tensor in method.previous_weights().items())
 
 
 def test_consolidation_is_the_squared_distance_from_the_start():

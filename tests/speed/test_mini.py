@@ -35,7 +35,10 @@ def learned():
 def test_grid_and_exact_text_weights_agree_on_999_of_1000_predictions(learned):
     method, tasks, cache = learned
     every = Candidates.learned([task.group() for task in method.tasks])
-    ways = [WeightedTexts(method.encode_texts, mode, method.config.grid_points) for mode in ("exact", "grid")]
+    ways = [
+        WeightedTexts(method.answers.encode_texts, mode, method.config.grid_points)
+        for mode in ("exact", "grid")
+    ]
     same, count = 0, 0
     for task in tasks:
         split = task.test
@@ -43,7 +46,7 @@ def test_grid_and_exact_text_weights_agree_on_999_of_1000_predictions(learned):
         for question in (every, Candidates.among(method.tasks[0].group())):
             answers = []
             for way in ways:
-                method.texts = way
+                method.answers.texts = way
                 with torch.inference_mode():
                     answers.append(method.logits(images, question).argmax(dim=1))
             same += int((answers[0] == answers[1]).sum())

@@ -51,8 +51,8 @@ def test_many_weights_at_once_equal_one_after_another(name):
     method = models.learned(name, BACKBONE, 1, 4)
     group = models.class_group(0, 4)
     weight, gate = torch.tensor([0.0, 0.3, 0.9], dtype=torch.float64), torch.tensor([False, True, False])
-    together = method.encode_texts(0, group, weight, gate)
-    single = [method.encode_texts(0, group, weight[[row]], gate[[row]])[0] for row in range(3)]
+    together = method.answers.encode_texts(0, group, weight, gate)
+    single = [method.answers.encode_texts(0, group, weight[[row]], gate[[row]])[0] for row in range(3)]
     torch.testing.assert_close(together, torch.stack(single), **CLOSE)
 
 
@@ -156,14 +156,15 @@ def test_features_beyond_the_limit_wait_on_disk():
 
 
 def test_likelihoods_follow_when_tasks_come_and_go():
-    router, generator = GaussianRouter(8), torch.Generator().manual_seed(0)
+    gaussians, generator = [], torch.Generator().manual_seed(0)
+    router = GaussianRouter(8, lambda: gaussians)
     features = F.normalize(torch.randn(5, 8, generator=generator), dim=-1)
     for _ in range(3):
-        router.add(*models.random_gaussian(8, generator))
+        gaussians.append(models.gaussian(*models.random_gaussian(8, generator)))
     three = router.log_likelihood(features)
-    router.remove(1)
+    del gaussians[1]
     assert torch.equal(router.log_likelihood(features), three[:, [0, 2]])
-    router.means[0] = router.means[0] + 1
+    gaussians[0].tensors["mean"] = gaussians[0]["mean"] + 1
     assert not torch.equal(router.log_likelihood(features)[:, 0], three[:, 0])
 
 
@@ -172,10 +173,10 @@ def test_exact_texts_are_kept_by_task_classes_and_weight():
     method = models.learned("dpw", BACKBONE, 2, 4, text_weight="exact")
     group = models.class_group(0, 4)
     calls = []
-    encode = method.texts.encode
-    method.texts.encode = lambda *question: (calls.append(1), encode(*question))[1]
+    encode = method.answers.texts.encode
+    method.answers.texts.encode = lambda *question: (calls.append(1), encode(*question))[1]
     features = F.normalize(torch.randn(3, BACKBONE.feature_width), dim=-1)
     weight, gate = torch.tensor([0.25, 0.5, 0.25]), torch.zeros(3, dtype=torch.bool)
     for _ in range(2):
-        method.texts.cosines(features, 0, group, weight, gate)
+        method.answers.texts.cosines(features, 0, group, weight, gate)
     assert len(calls) == 2

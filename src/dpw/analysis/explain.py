@@ -15,7 +15,7 @@ from dpw.data.split import open_image
 from dpw.errors import InputError
 from dpw.learner import ContinualCLIP, Prediction
 from dpw.methods.dpw.method import DPW
-from dpw.methods.parts.calibrated import CalibratedMethod
+from dpw.methods.parts.weighted import WeightedAnswers
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,9 @@ def likelihoods(learner: ContinualCLIP, pixels: Tensor) -> list[TaskLikelihood]:
         if route is None:
             return []
         logs: list[float | None] = [None] * len(method.tasks)
-        if isinstance(method, CalibratedMethod):
-            logs = list(method.router.log_likelihood(method.frozen_features(Images.of(pixels)))[0].tolist())
+        if isinstance(method.answers, WeightedAnswers):
+            features = method.frozen_features(Images.of(pixels))
+            logs = list(method.answers.router.log_likelihood(features)[0].tolist())
     confidence = route.confidence[0].tolist()
     found = [TaskLikelihood(*one) for one in zip(method.task_names, logs, confidence, strict=True)]
     return sorted(found, key=lambda one: (one.log_likelihood or 0.0, one.confidence), reverse=True)

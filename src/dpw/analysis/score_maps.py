@@ -13,7 +13,7 @@ from dpw.analysis.tracing import BlockRecord, trace
 from dpw.clip.adaptation import Adaptation
 from dpw.clip.sequences import Positions
 from dpw.engine.evaluation import task_test_split
-from dpw.methods.parts.calibrated import CalibratedMethod
+from dpw.methods.diki import DIKI
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ScoreMaps:
 
 
 def score_maps(
-    subject: Subject, per_task: int = 1, tasks: list[str] | None = None, keys: CalibratedMethod | None = None
+    subject: Subject, per_task: int = 1, tasks: list[str] | None = None, keys: DIKI | None = None
 ) -> ScoreMaps:
     """Mean score over blocks, heads and prefixes, each map stretched to its own range.
 
@@ -52,7 +52,7 @@ def score_maps(
     return ScoreMaps(of, torch.cat(shown), maps[0], maps[1], source)
 
 
-def _keys(method: CalibratedMethod | None, name: str) -> Tensor | None:
+def _keys(method: DIKI | None, name: str) -> Tensor | None:
     """The prefix keys `(K, L, D)` of one task."""
     if method is None or name not in method.task_names:
         return None

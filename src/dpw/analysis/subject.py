@@ -16,8 +16,8 @@ from dpw.engine.evaluation import Setting, task_test_split
 from dpw.errors import InputError
 from dpw.learner import cache_folder
 from dpw.methods import Method
-from dpw.methods.dpw.method import DPW
-from dpw.methods.parts.calibrated import CalibratedMethod
+from dpw.methods.diki import DIKI
+from dpw.methods.dpw import DPW
 from dpw.runs import results
 from dpw.runs.run import RunConfig, load_run_benchmark
 from dpw.storage import model_folder
@@ -91,12 +91,12 @@ def open_method(folder: Path) -> tuple[Method, LoadedBenchmark]:
     return model_folder.load_model(model, backbone), load_run_benchmark(config)
 
 
-def open_prefixes(folder: Path, like: Subject) -> CalibratedMethod:
+def open_prefixes(folder: Path, like: Subject) -> DIKI:
     """A method with prefix keys (DIKI) over the same CLIP, to compare score maps with."""
     model = folder / "model"
     results.read(folder)
     method = model_folder.load_model(model, like.method.backbone)
-    if not isinstance(method, CalibratedMethod) or method.name != "diki":
+    if not isinstance(method, DIKI):
         raise InputError(
             f"{folder} is a run of {method.name!r}, but only 'diki' has prefix keys to compare with"
         )

@@ -1,6 +1,6 @@
 """What a benchmark is: an ordered sequence of tasks that are loaded when they are needed."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, overload
@@ -69,8 +69,8 @@ class Captioned(NamedTuple):
 class Benchmark:
     """A named sequence; its tasks come from sources, or all at once from a function of the seed.
 
-    `outside` gives data beyond the tasks (by the seed) to methods that look at any, `settings` by method what
-    suits the benchmark's size; only a benchmark that comes with everything has them.
+    `outside` gives data beyond the tasks (by the seed) to methods that look at any; only a benchmark that
+    comes with everything has it.
     """
 
     name: str
@@ -82,11 +82,6 @@ class Benchmark:
     merge_equal_names: bool = False
     shots: int | None = None
     outside: Callable[[int], Captioned] | None = None
-    settings: Callable[[], Mapping[str, Mapping[str, Any]]] | None = None
-
-    def settings_for(self, method: str) -> dict[str, Any]:
-        """What the benchmark changes in a method's settings."""
-        return {} if self.settings is None else dict(self.settings().get(method, {}))
 
     def describe(self) -> dict[str, Any]:
         """Say what is in the benchmark, in values that JSON knows, without looking at any data."""

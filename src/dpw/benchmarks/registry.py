@@ -1,8 +1,7 @@
 """The embedded benchmarks; adding one is adding an entry."""
 
 import importlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from dpw.benchmarks.benchmark import Benchmark, Captioned
 from dpw.benchmarks.sources import Cifar100Step, PublicTask
@@ -65,12 +64,6 @@ def _mini_outside(seed: int) -> Captioned:
     return found
 
 
-def _mini_settings() -> Mapping[str, Mapping[str, Any]]:
-    """The training settings that fit the embedded model."""
-    found: Mapping[str, Mapping[str, Any]] = importlib.import_module("dpw.benchmarks.mini.presets").SETTINGS
-    return found
-
-
 _ENTRIES = (
     Benchmark("mtil", "eleven domains, alphabetical order", "task-incremental", "coop", _public(ORDER_1)),
     Benchmark("mtil-order2", "eleven domains, second order", "task-incremental", "coop", _public(ORDER_2)),
@@ -115,7 +108,6 @@ _ENTRIES = (
         "coop",
         build=_mini_tasks,
         outside=_mini_outside,
-        settings=_mini_settings,
     ),
 )
 

@@ -16,6 +16,13 @@ EMBEDDED = {"mini": Path(__file__).parent / "mini"}
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
+def embedded_name(reference: str) -> str | None:
+    """The name of the embedded CLIP that a reference (a name or a folder) stands for, or None."""
+    if reference in EMBEDDED:
+        return reference
+    return next((name for name, folder in EMBEDDED.items() if Path(reference).resolve() == folder), None)
+
+
 def load_clip(name_or_folder: str) -> tuple[Any, Preprocessing, Any]:
     """The `CLIPModel`, preprocessing and tokeniser of an embedded name, a folder or a hub name."""
     folder = EMBEDDED.get(name_or_folder, Path(name_or_folder))

@@ -83,14 +83,14 @@ class Trainer:
         prepare_towers(method)
         self.reseed(task, "begin")
         train = SplitImages(task.train, self.cache, self.accelerator.device)
-        learned, shared = len(method.tasks), method.shared_snapshot()
+        before = method.remember()
         try:
             method.begin_task(task, train)
             position = _Fit(self, method, task, progress).run()
             method.end_task(train)
         except BaseException:
             # A half-learned task must not be mistaken for a learned one.
-            method.abandon(learned, shared)
+            method.abandon(before)
             raise
         self.watcher.end(task.name)
         return position

@@ -1,18 +1,17 @@
-"""The methods, one file each; importing this package imports every file in it, and so registers them all."""
+"""The methods, one file or one small package each; importing this package registers them all.
+
+A method of another package is found by its entry point in the group `dpw.methods`.
+"""
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
-from typing import Any
+import warnings
+from importlib.metadata import entry_points
 
-from dpw.clip.backbone import Backbone
-from dpw.errors import InputError
-from dpw.methods.base import METHODS, PRESETS, LearnedTask, Method, TaskImages
+from dpw.methods.base import LearnedTask, Method, TaskImages
 from dpw.methods.candidates import Candidates, ClassGroup
-from dpw.methods.config import MethodConfig, build, merge
-
-for _file in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_file.name}")
+from dpw.methods.config import MethodConfig, TrainingConfig
+from dpw.methods.registry import METHODS, PRESETS, configure, create, register, suited_settings
 
 __all__ = [
     "METHODS",
@@ -23,33 +22,33 @@ __all__ = [
     "Method",
     "MethodConfig",
     "TaskImages",
+    "TrainingConfig",
     "configure",
     "create",
+    "register",
+    "suited_settings",
 ]
 
 
-def configure(
-    name: str,
-    preset: str = "default",
-    settings: Mapping[str, Any] | None = None,
-    suited: Mapping[str, Any] | None = None,
-) -> MethodConfig:
-    """The validated settings of a method: its defaults, then a preset, then single settings.
-
-    `suited` is what a benchmark changes in the defaults; presets and settings go over it.
-    """
-    if name not in METHODS:
-        raise InputError(f"no method is called {name!r}; there are {', '.join(sorted(METHODS))}")
-    if preset not in PRESETS[name]:
-        raise InputError(f"method {name!r} has no preset {preset!r}; there are {', '.join(PRESETS[name])}")
-    kind = METHODS[name].config_class
-    chosen = merge(merge(kind().model_dump(), suited or {}), PRESETS[name][preset])
-    return build(kind, merge(chosen, settings or {}))
+def _import_own() -> None:
+    """Import every file and package here, which registers the methods in them."""
+    for found in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{found.name}")
 
 
-def create(
-    name: str, backbone: Backbone, preset: str = "default", settings: Mapping[str, Any] | None = None
-) -> Method:
-    """A method over a backbone, ready to learn its first task."""
-    config = configure(name, preset, settings)
-    return METHODS[name](backbone, config)
+def _import_others() -> None:
+    """Import the methods of other packages; one that fails is named and the rest goes on."""
+    for entry in entry_points(group="dpw.methods"):
+        try:
+            entry.load()
+        except Exception as error:
+            package = entry.dist.name if entry.dist is not None else entry.value
+            warnings.warn(
+                f"the methods of package {package!r} cannot be loaded ({type(error).__name__}: {error}): "
+                "repair or uninstall it",
+                stacklevel=2,
+            )
+
+
+_import_own()
+_import_others()

@@ -1,9 +1,10 @@
 """What every method is: how it learns one task, answers for images, and gives its state away."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+import copy
+from abc import ABC
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from dpw.errors import InputError
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import MethodConfig
 from dpw.methods.feature_cache import FeatureCache
-from dpw.methods.routing.gaussian import Route
+from dpw.methods.routing.route import Route
 
 
 class TaskImages(Protocol):
@@ -30,6 +31,26 @@ class TaskImages(Protocol):
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Pixels `(B, 3, H, W)` and labels `(B,)` on the method's device."""
+        ...
+
+
+class Answers(Protocol):
+    """How a method answers, as a part it is given: plain CLIP, weighted or switched for every image."""
+
+    def task_logits(self, pixels: Tensor) -> Tensor:
+        """Logits over the classes of the task being learned, the task being known."""
+        ...
+
+    def logits(self, images: Images, candidates: Candidates) -> Tensor:
+        """Logits `(B, C)` over the candidates, nobody having said which task the images belong to."""
+        ...
+
+    def route(self, images: Images) -> Route | None:
+        """Which task each image was taken for, or None if nobody asks."""
+        ...
+
+    def clear(self) -> None:
+        """Drop kept text features, because weights or tasks have changed."""
         ...
 
 
@@ -49,8 +70,21 @@ class LearnedTask:
         return ClassGroup(self.name, self.classes, self.templates if ensemble else self.templates[:1])
 
 
+@dataclass(frozen=True)
+class Memento:
+    """A method as it was before a task: how many tasks, and copies of what they share."""
+
+    tasks: int
+    shared: Mapping[str, Any]
+
+
 class Method(nn.Module, ABC):
-    """A way to keep learning; subclasses are one file each and register under a name."""
+    """A way to keep learning; subclasses are one file each and register under a name.
+
+    A method owns a module of the bank for each task and, if it must, parts that all tasks share. `shared`
+    names the attributes of the latter, `temporary` those that exist only while a task is learned and are
+    None otherwise. From these follow saving, loading, forgetting and the way back from an abandoned task.
+    """
 
     name: ClassVar[str]
     config_class: ClassVar[type[MethodConfig]] = MethodConfig
@@ -59,13 +93,18 @@ class Method(nn.Module, ABC):
     routes: ClassVar[bool] = False  # decides itself which task an image belongs to
     isolated: ClassVar[bool] = False  # a task's tensors never change once it is learned
     zero_shot: ClassVar[bool] = True  # whether it can answer among classes it has never learned
+    shared: ClassVar[tuple[str, ...]] = ()
+    temporary: ClassVar[tuple[str, ...]] = ()
+
+    answers: Answers
 
     def __init__(self, backbone: Backbone, config: MethodConfig) -> None:
-        """Stand on a frozen backbone, with no task learned."""
+        """Stand on a frozen backbone, with no task learned; subclasses set `answers`."""
         super().__init__()
         self.backbone = backbone
         self.config = config
         self.tasks: list[LearnedTask] = []
+        self.bank = nn.ModuleList()
         self.reference = ReferenceData()  # used where no setting names reference data
         self.step = 0  # set before every training batch, so that what a method draws depends on it alone
         self.feature_cache: FeatureCache | None = None  # given by an evaluation that asks about images again
@@ -73,15 +112,21 @@ class Method(nn.Module, ABC):
 
     # ------------------------------------------------------------------------------------ learning a task
 
-    def begin_task(self, task: Task, images: TaskImages) -> None:  # noqa: ARG002
-        """Make room for a task: new parameters, statistics of its images."""
+    def begin_task(self, task: Task, images: TaskImages) -> None:
+        """Make room for a task: its module in the bank, with statistics of its images."""
         if task.name in self.task_names:
             raise InputError(f"task {task.name!r} is already learned: forget it first or choose another name")
         self.tasks.append(LearnedTask(task.name, task.classes, task.templates, task.protocol))
+        self.bank.append(self.new_module(task, images).to(self.backbone.device))
+        self.answers.clear()
 
-    @abstractmethod
+    def new_module(self, task: Task, images: TaskImages) -> nn.Module:  # noqa: ARG002
+        """What the newest task learns, as it starts; nothing if all tasks share everything."""
+        return nn.Module()
+
     def task_logits(self, pixels: Tensor) -> Tensor:
         """Logits over the classes of the task being learned, the task being known."""
+        return self.answers.task_logits(pixels)
 
     def forward(self, pixels: Tensor, labels: Tensor) -> Tensor:
         """The training loss of a batch."""
@@ -95,8 +140,8 @@ class Method(nn.Module, ABC):
         """Called after the last step of every epoch, before validation."""
 
     def end_task(self, images: TaskImages) -> None:  # noqa: ARG002
-        """Close a task with the selected weights: last statistics, nothing trainable any more."""
-        self.requires_grad_(requires_grad=False)
+        """Close a task with the selected weights: nothing is trainable and nothing temporary any more."""
+        self._close()
 
     def trainable(self) -> dict[str, nn.Parameter]:
         """The parameters the optimiser may change now."""
@@ -118,26 +163,52 @@ class Method(nn.Module, ABC):
             for name, tensor in snapshot.items():
                 current[name].copy_(tensor)
 
-    def shared_snapshot(self) -> dict[str, Tensor]:
-        """A copy of the shared tensors, to come back to if a task is abandoned."""
-        return {name: tensor.detach().clone() for name, tensor in self.shared_state().items()}
-
-    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
-        """Leave a task half-way: keep the first `learned` tasks and the shared tensors from before it."""
-        del self.tasks[learned:]
-        self.requires_grad_(requires_grad=False)
-        if shared:
-            self.load_shared_state(shared)
-
     # ------------------------------------------------------------------------------------------ answering
 
-    @abstractmethod
     def logits(self, images: Images, candidates: Candidates) -> Tensor:
         """Logits `(B, C)` over the candidates, nobody having said which task the images belong to."""
+        return self.answers.logits(images, candidates)
 
-    def route(self, images: Images) -> Route | None:  # noqa: ARG002
+    def route(self, images: Images) -> Route | None:
         """Which task each image was taken for, or None if the method does not ask."""
-        return None
+        return self.answers.route(images)
+
+    # --------------------------------------------------------------------------- going back and forgetting
+
+    def remember(self) -> Memento:
+        """The state to come back to if the next task is abandoned."""
+        return Memento(len(self.tasks), {name: copy.deepcopy(getattr(self, name)) for name in self.shared})
+
+    def abandon(self, before: Memento) -> None:
+        """Leave a task half-way: everything is as it was before it began."""
+        del self.tasks[before.tasks :], self.bank[before.tasks :]
+        for name, value in before.shared.items():
+            setattr(self, name, value)
+        self._close()
+        self.clear_features()
+
+    def forget(self, index: int) -> None:
+        """Remove a task; the others are not touched. Refused where tasks live in the same weights."""
+        if not self.isolated:
+            raise InputError(
+                f"method {self.name!r} mixes all tasks in one set of weights, so {self.tasks[index].name!r} "
+                "cannot be forgotten alone"
+            )
+        del self.tasks[index], self.bank[index]
+        self.clear_features()
+
+    def clear_features(self) -> None:
+        """Drop all kept features, because tasks have moved or weights have changed."""
+        self.answers.clear()
+        if self.feature_cache is not None:
+            self.feature_cache = FeatureCache()
+
+    def _close(self) -> None:
+        """Freeze everything and drop what exists only while a task is learned."""
+        for name in self.temporary:
+            setattr(self, name, None)
+        self.requires_grad_(requires_grad=False)
+        self.answers.clear()
 
     # ----------------------------------------------------------------------------------- state, as tensors
 
@@ -150,24 +221,24 @@ class Method(nn.Module, ABC):
         if tensors:
             raise InputError(f"method {self.name!r} has no shared state but was given {sorted(tensors)[0]!r}")
 
-    def task_state(self, index: int) -> dict[str, Tensor]:  # noqa: ARG002
+    def task_state(self, index: int) -> dict[str, Tensor]:
         """All tensors of one task, parameters and statistics."""
-        return {}
+        return dict(self.bank[index].state_dict())
 
     def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:
         """Append a task from its stored tensors."""
+        module = self.stored_module(tensors)
+        module.load_state_dict(dict(tensors))
+        self.bank.append(module.requires_grad_(requires_grad=False).to(self.backbone.device))
+        self.tasks.append(task)
+
+    def stored_module(self, tensors: Mapping[str, Tensor]) -> nn.Module:
+        """A module of the bank with room for stored tensors, whose shapes say how large it is."""
         if tensors:
             raise InputError(
                 f"method {self.name!r} keeps nothing per task but was given {sorted(tensors)[0]!r}"
             )
-        self.tasks.append(task)
-
-    def forget(self, index: int) -> None:
-        """Remove a task; refused by methods whose tasks live in the same weights."""
-        raise InputError(
-            f"method {self.name!r} mixes all tasks in one set of weights, so {self.tasks[index].name!r} "
-            "cannot be forgotten alone"
-        )
+        return nn.Module()
 
     def progress_state(self) -> dict[str, Tensor]:
         """Tensors that matter only while a task is being trained."""
@@ -183,6 +254,12 @@ class Method(nn.Module, ABC):
         """Names of the learned tasks in order."""
         return [task.name for task in self.tasks]
 
+    def index_of(self, name: str) -> int:
+        """Position of a learned task."""
+        if name not in self.task_names:
+            raise InputError(f"task {name!r} is not learned; learned are {', '.join(self.task_names)}")
+        return self.task_names.index(name)
+
     def parameter_count(self) -> int:
         """Learned parameters of all tasks so far, the frozen backbone apart."""
         named = self.named_parameters()
@@ -196,18 +273,50 @@ class Method(nn.Module, ABC):
                 self._tokens[group] = self.backbone.tokenize(prompts)
         return self._tokens[group].to(self.backbone.device)
 
-    def training_tokens(self) -> Tensor:
-        """Token ids of the classes being learned, by the first template."""
+    def training_group(self) -> ClassGroup:
+        """The classes being learned, by the first template."""
         task = self.tasks[-1]
-        return self.tokens(ClassGroup(task.name, task.classes, task.templates[:1]))
+        return ClassGroup(task.name, task.classes, task.templates[:1])
+
+    def training_tokens(self) -> Tensor:
+        """Token ids of the classes being learned."""
+        return self.tokens(self.training_group())
 
     def frozen_image_features(self, pixels: Tensor) -> Tensor:
         """Normalised features of plain CLIP."""
         return F.normalize(self.backbone.encode_images(pixels), dim=-1)
 
+    def frozen_features(self, images: Images) -> Tensor:
+        """Normalised features of plain CLIP, which routers look at; once for every batch."""
+
+        def compute(rows: Sequence[int]) -> Tensor:
+            """Only those that were never seen."""
+            return self.frozen_image_features(images.pixels(rows))
+
+        return images.once("frozen", lambda: self.recall(images, ["frozen"] * len(images), compute))
+
     def frozen_text_features(self, group: ClassGroup) -> Tensor:
         """Normalised class features of plain CLIP, averaged over the group's templates, `(C, E)`."""
         return ensemble(self.backbone.encode_texts(self.tokens(group)), len(group.templates))
+
+    def recall(
+        self, images: Images, ways: Sequence[Hashable], compute: Callable[[Sequence[int]], Tensor]
+    ) -> Tensor:
+        """Features of images, each in one way (a task, a weight); those of the cache are not computed again.
+
+        `compute(rows)` gives the features of some rows. A way must say everything that decides a feature;
+        None stands for one that may change, and is never kept.
+        """
+        if self.feature_cache is None or images.keys is None:
+            return compute(range(len(images)))
+        lasting = [row for row, way in enumerate(ways) if way is not None]
+        fresh = [row for row, way in enumerate(ways) if way is None]
+        keys = [(ways[row], images.keys[row]) for row in lasting]
+        parts = [compute(fresh)] if fresh else []
+        if lasting:
+            kept = self.feature_cache.recall(keys, lambda rows: compute([lasting[row] for row in rows]))
+            parts.append(kept.to(self.backbone.device))
+        return torch.cat(parts)[torch.tensor([*fresh, *lasting]).argsort()]
 
     def collect_features(self, images: TaskImages) -> tuple[Tensor, Tensor]:
         """Frozen features and labels of all training images, in order."""
@@ -221,22 +330,3 @@ def ensemble(features: Tensor, templates: int) -> Tensor:
     """Normalise `(templates · C, E)`, average over the templates and normalise again."""
     by_template = F.normalize(features, dim=-1).view(templates, -1, features.shape[-1])
     return by_template[0] if templates == 1 else F.normalize(by_template.mean(dim=0), dim=-1)
-
-
-METHODS: dict[str, type[Method]] = {}
-PRESETS: dict[str, dict[str, dict[str, Any]]] = {}
-
-Registered = TypeVar("Registered", bound=type[Method])
-
-
-def register(**presets: dict[str, Any]) -> Callable[[Registered], Registered]:
-    """Make a method available under its name, with named presets of its settings."""
-
-    def add(kind: Registered) -> Registered:
-        if kind.name in METHODS:
-            raise ValueError(f"two methods are called {kind.name!r}")
-        METHODS[kind.name] = kind
-        PRESETS[kind.name] = {"default": {}, **presets}
-        return kind
-
-    return add

@@ -7,8 +7,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dpw.methods.base import LearnedTask, register
 from dpw.methods.parts.prompt_pool import Prefixes, PromptPool, PromptPoolConfig, split_prompt
+from dpw.methods.registry import register
 
 
 class CODAPromptConfig(PromptPoolConfig):
@@ -29,9 +29,17 @@ class Components(nn.Module):
         self.prompts = nn.Parameter(prompts.clone())
 
 
-@register()
+@register(mini={"training.batch_size": 32, "training.epochs": 6})
 class CODAPrompt(PromptPool):
-    """Earlier components are frozen; new ones start orthogonal to them and are kept so."""
+    """Earlier components are frozen; new ones start orthogonal to them and are kept so.
+
+    Like [L2P](l2p.md), but nothing is chosen: in every block the prompt of an image is a sum of components,
+    each weighted by the cosine between the attended frozen feature and the component's key. Every task adds
+    ten components, orthogonal to all earlier ones at the start and kept so by a penalty; earlier components
+    are frozen but go on being used, so a new task still changes the prompts of old images. Where the space
+    is too narrow for more orthogonal directions, a component starts at random. **There is no zero-shot
+    ability.**
+    """
 
     name = "coda-prompt"
     summary = "CODA-Prompt: prompts summed from orthogonal components; linear head (CVPR 2023)"
@@ -75,15 +83,9 @@ class CODAPrompt(PromptPool):
         found: Tensor = self.bank[index].get_parameter(part)
         return found
 
-    def task_state(self, index: int) -> dict[str, Tensor]:
-        """The components."""
-        return dict(self.bank[index].state_dict())
-
-    def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:
-        """Append a task from its tensors."""
-        super().load_task(task, tensors)
-        components = Components(tensors["keys"], tensors["attention"], tensors["prompts"])
-        self.bank.append(components.requires_grad_(requires_grad=False).to(self.backbone.device))
+    def stored_module(self, tensors: Mapping[str, Tensor]) -> Components:
+        """Components with the shapes of stored tensors."""
+        return Components(tensors["keys"], tensors["attention"], tensors["prompts"])
 
 
 def unlikeness(rows: Tensor) -> Tensor:

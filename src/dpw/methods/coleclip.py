@@ -4,6 +4,7 @@ CLS never sees the prompts, so it stays plain CLIP's; each prompt reads the imag
 The text tower is adapted only while a task is learned; what survives is one vector for every class name.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -15,11 +16,12 @@ from dpw.clip.adaptation import Adaptation, LinearName
 from dpw.clip.backbone import Backbone, TowerShape
 from dpw.data.images import Images
 from dpw.data.task import Task
-from dpw.methods.base import LearnedTask, Method, TaskImages, register
+from dpw.methods.base import Method, TaskImages
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import MethodConfig, TrainingConfig
 from dpw.methods.parts.epochs import adam_by_epochs
-from dpw.methods.parts.switched import plain_logits
+from dpw.methods.parts.plain import PlainAnswers, plain_logits
+from dpw.methods.registry import register
 
 
 class CoLeCLIPConfig(MethodConfig):
@@ -83,23 +85,54 @@ class ReadOnlyPrompts(Adaptation):
         return allowed
 
 
-@register()
+class TaskPrompt(nn.Module):
+    """What one task leaves behind: its prompt token and the vectors of its classes."""
+
+    vocabulary: Tensor
+
+    def __init__(self, prompt: Tensor, vocabulary: Tensor) -> None:
+        """prompt `(D,)`, vocabulary `(C, E)`."""
+        super().__init__()
+        self.prompt = nn.Parameter(prompt.clone())
+        self.register_buffer("vocabulary", vocabulary.clone())
+
+
+@register(mini={"training.batch_size": 32, "training.epochs": 6, "training.learning_rate": 0.01})
 class CoLeCLIP(Method):
-    """Task prompts against class vectors that are shared by all tasks that know the name."""
+    """Task prompts against class vectors that are shared by all tasks that know the name.
+
+    CLIP is frozen. Each task learns one token that is put behind the image's tokens. It reads the image and
+    the tokens of earlier tasks, but no image token sees it, so CLS stays exactly that of plain CLIP. A
+    low-rank change of the text tower's keys and values is learned with it and thrown away afterwards; what
+    survives is a vocabulary with one vector for each class name, which follows the changed text features
+    slowly while a task is learned. A class is scored by the tokens of the tasks that know its name, an
+    unknown name by plain CLIP. Nothing has to find out which task an image belongs to. The same name in two
+    tasks is one class with one vector and one logit. In the second half of training, classes of earlier
+    tasks join the loss of images that are still mistaken, unless the image may well belong to such a task.
+
+    What we decided: a class starts from the templates of its own task only (the public code joins the
+    templates of all datasets that share a name, which needs knowledge of the future). A class of several
+    earlier tasks is left out as soon as one of them asks for it. The count of learned parameters is the
+    tokens' (768 a task on ViT-B/16); the vocabulary (512 numbers a class) is stored, not counted. A task
+    cannot be forgotten alone, because later tokens read earlier ones.
+
+    While a task is learned, `vectors` are its class vectors on their way, `initial_vectors` where they
+    started, and `lora` the change of the text tower. A name that two tasks know has the vector of the later.
+    """
 
     name = "coleclip"
     summary = "CoLeCLIP: a read-only prompt token per task and a vocabulary of class vectors"
     config_class = CoLeCLIPConfig
     config: CoLeCLIPConfig
     vectors: Tensor
+    temporary = ("lora", "latest", "initial_vectors")
 
     def __init__(self, backbone: Backbone, config: CoLeCLIPConfig) -> None:
         """Start with no prompt and an empty vocabulary."""
         super().__init__(backbone, config)
-        self.prompts = nn.ParameterList()
-        self.vocabulary: dict[str, Tensor] = {}
+        self.answers = PlainAnswers(self)  # for names that no task knows
         self.lora: TextLoRA | None = None
-        self.start = torch.empty(0)
+        self.initial_vectors: Tensor | None = None
         self.latest: Tensor | None = None
         self.planned_steps = 0
         self._plain: dict[ClassGroup, Tensor] = {}
@@ -109,29 +142,54 @@ class CoLeCLIP(Method):
     # ------------------------------------------------------------------------------------ learning a task
 
     def begin_task(self, task: Task, images: TaskImages) -> None:
-        """A new prompt, a fresh change of the text tower, and where the class vectors start from."""
+        """A fresh change of the text tower, and where the class vectors start from."""
         super().begin_task(task, images)
-        generator = torch.Generator().manual_seed(self.config.seed + len(self.prompts))
-        device = self.backbone.device
-        drawn = torch.rand(self.backbone.image_shape.width, generator=generator)
-        self.prompts.append(nn.Parameter((drawn * self.config.prompt_bound).to(device)))
-        self.lora = TextLoRA(self.backbone.text_shape, self.config.text_rank, generator).to(device)
-        with torch.no_grad():
-            self.start = self.entries(Candidates.among(self.tasks[-1].group())).clone()
-        self.vectors = self.start.clone()
+        self.vectors = self._module(-1).vocabulary.clone()
+        self.initial_vectors = self.vectors.clone()
         self.planned_steps = steps_of(self.config.training, task.name, len(images))
+
+    def new_module(self, task: Task, images: TaskImages) -> TaskPrompt:  # noqa: ARG002
+        """A new prompt; the classes start from the vectors they have, or from plain CLIP's."""
+        generator = torch.Generator().manual_seed(self.config.seed + len(self.bank))
+        drawn = torch.rand(self.backbone.image_shape.width, generator=generator)
+        lora = TextLoRA(self.backbone.text_shape, self.config.text_rank, generator)
+        self.lora = lora.to(self.backbone.device)
+        with torch.no_grad():
+            vectors = self.entries(Candidates.among(self.tasks[-1].group()))
+        return TaskPrompt(drawn * self.config.prompt_bound, vectors)
+
+    def stored_module(self, tensors: Mapping[str, Tensor]) -> TaskPrompt:
+        """Prompt and vectors with the shapes of stored tensors."""
+        return TaskPrompt(tensors["prompt"], tensors["vocabulary"])
+
+    def _module(self, index: int) -> TaskPrompt:
+        """What one task left behind."""
+        found = self.bank[index]
+        assert isinstance(found, TaskPrompt)
+        return found
+
+    @property
+    def vocabulary(self) -> dict[str, Tensor]:
+        """The vector of every learned class name; of equal names that of the later task counts."""
+        learned = len(self.tasks) - (self.lora is not None)  # a task being learned has no vectors yet
+        found: dict[str, Tensor] = {}
+        for index in range(learned):
+            vectors = self._module(index).vocabulary.unbind(0)
+            found |= dict(zip(self.tasks[index].classes, vectors, strict=True))
+        return found
 
     def forward(self, pixels: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy of prompt and CLS against half-remembered class vectors, which may not drift far."""
         texts = F.normalize(self.backbone.encode_texts(self.training_tokens(), self._text_change()), dim=-1)
         classes = F.normalize((self.vectors + texts) / 2, dim=-1)
+        assert self.initial_vectors is not None
         self.latest = classes.detach()
         features, cls = self.task_features(pixels)
         scale = self.backbone.logit_scale
         losses = _halves(scale * features[:, -1] @ classes.T, scale * cls @ classes.T, labels)
         if len(self.tasks) > 1 and self.step >= self.config.negatives_after * self.planned_steps:
             losses = self._against_earlier_classes(features, cls, classes, labels, losses)
-        drift: Tensor = torch.linalg.vector_norm(classes - self.start, dim=-1).mean()
+        drift: Tensor = torch.linalg.vector_norm(classes - self.initial_vectors, dim=-1).mean()
         return losses.mean() + drift
 
     def _text_change(self) -> LoRAAdaptation:
@@ -143,11 +201,11 @@ class CoLeCLIP(Method):
         self, features: Tensor, cls: Tensor, classes: Tensor, labels: Tensor, losses: Tensor
     ) -> Tensor:
         """Losses `(B,)` in which images that earlier classes attract must also stand against these."""
-        current = self.tasks[-1].classes
-        earlier = [name for name in self.vocabulary if name not in current]
+        current, vocabulary = self.tasks[-1].classes, self.vocabulary
+        earlier = [name for name in vocabulary if name not in current]
         if not earlier:
             return losses
-        known = torch.stack([self.vocabulary[name] for name in earlier]).to(classes)
+        known = torch.stack([vocabulary[name] for name in earlier]).to(classes)
         extended = torch.cat([classes, known])
         owners = self.owners([*current, *earlier])
         visual = self._by_owner(features, extended, owners)
@@ -179,20 +237,19 @@ class CoLeCLIP(Method):
 
     def end_task(self, images: TaskImages) -> None:
         """Enter the class vectors in the vocabulary and throw the change of the text tower away."""
+        self._module(-1).vocabulary = self.vectors.clone()
+        new = dict(zip(self.tasks[-1].classes, self.vectors.clone().unbind(0), strict=True))
+        for index, task in enumerate(self.tasks):
+            for row, name in enumerate(task.classes):
+                if name in new:
+                    self._module(index).vocabulary[row] = new[name]
         super().end_task(images)
-        self.vocabulary |= dict(zip(self.tasks[-1].classes, self.vectors.clone().unbind(0), strict=True))
-        self._put_away()
-
-    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
-        """Also drop the prompt of the abandoned task; the vocabulary has not seen it yet."""
-        super().abandon(learned, shared)
-        self.prompts = self.prompts[:learned]
-        self._put_away()
-
-    def _put_away(self) -> None:
-        """Clear what exists only while a task is learned."""
-        self.lora, self.latest, self.start = None, None, torch.empty(0)
         self.vectors = torch.empty(0, device=self.backbone.device)
+
+    def restore(self, snapshot: Mapping[str, Tensor]) -> None:
+        """Go back to a snapshot; checkpoints of earlier versions call a task's prompt `prompts.N`."""
+        former = re.compile(r"prompts\.(\d+)")
+        super().restore({former.sub(r"bank.\1.prompt", name): tensor for name, tensor in snapshot.items()})
 
     def progress_state(self) -> dict[str, Tensor]:
         """The class vectors on their way."""
@@ -206,9 +263,10 @@ class CoLeCLIP(Method):
 
     def task_features(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Normalised features of every task's prompt `(B, T, E)`, each averaged with CLS, and of CLS."""
-        tokens = self.backbone.image_tokens(pixels, ReadOnlyPrompts(torch.stack(list(self.prompts))))
+        prompts = torch.stack([self._module(index).prompt for index in range(len(self.bank))])
+        tokens = self.backbone.image_tokens(pixels, ReadOnlyPrompts(prompts))
         cls = self.backbone.project_images(tokens[:, :1])
-        prompted = self.backbone.project_images(tokens[:, -len(self.prompts) :])
+        prompted = self.backbone.project_images(tokens[:, -len(prompts) :])
         return F.normalize((prompted + cls) / 2, dim=-1), F.normalize(cls[:, 0], dim=-1)
 
     def logits(self, images: Images, candidates: Candidates) -> Tensor:
@@ -236,12 +294,12 @@ class CoLeCLIP(Method):
 
     def entries(self, candidates: Candidates) -> Tensor:
         """Class vectors `(C, E)`: from the vocabulary, or plain CLIP's for names that are not in it."""
-        found = []
+        found, vocabulary = [], self.vocabulary
         for group in candidates.groups:
-            known = [name in self.vocabulary for name in group.classes]
+            known = [name in vocabulary for name in group.classes]
             rows = None if all(known) else self._plain_entries(group)
             for index, name in enumerate(group.classes):
-                vector = self.vocabulary[name] if rows is None or known[index] else rows[index]
+                vector = vocabulary[name] if rows is None or known[index] else rows[index]
                 found.append(vector.to(self.backbone.device))
         return torch.stack(found)
 
@@ -250,23 +308,6 @@ class CoLeCLIP(Method):
         if group not in self._plain:
             self._plain[group] = self.frozen_text_features(group)
         return self._plain[group]
-
-    # ----------------------------------------------------------------------------------- state, as tensors
-
-    def task_state(self, index: int) -> dict[str, Tensor]:
-        """The prompt and the vectors of the task's classes, as they are now."""
-        names = self.tasks[index].classes
-        return {
-            "prompt": self.prompts[index].detach(),
-            "vocabulary": torch.stack([self.vocabulary[name] for name in names]),
-        }
-
-    def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:
-        """Append a task; names it shares with earlier tasks have the same vector there."""
-        device = self.backbone.device
-        self.prompts.append(nn.Parameter(tensors["prompt"].clone().to(device), requires_grad=False))
-        self.vocabulary |= dict(zip(task.classes, tensors["vocabulary"].to(device).unbind(0), strict=True))
-        self.tasks.append(task)
 
 
 def hidden_negatives(

@@ -13,13 +13,16 @@ from torch import Tensor, nn
 from dpw.clip.backbone import Backbone
 from dpw.data.images import Images
 from dpw.data.task import Task
-from dpw.methods.base import LearnedTask, TaskImages, ensemble, register
+from dpw.methods.bank import HostTensors
+from dpw.methods.base import Method, TaskImages, ensemble
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import RoutedConfig, TrainingConfig
 from dpw.methods.parts.epochs import adam_by_epochs
-from dpw.methods.parts.switched import PLAIN, SwitchedMethod
-from dpw.methods.routing.gaussian import Route
-from dpw.methods.routing.routers import PrototypeRouter, kmeans
+from dpw.methods.parts.switched import PLAIN, SwitchedAnswers
+from dpw.methods.registry import register
+from dpw.methods.routing.kmeans import kmeans
+from dpw.methods.routing.prototypes import PrototypeRouter, Prototypes, fit_prototypes
+from dpw.methods.routing.route import Route
 from dpw.methods.s_prompts import PLACEHOLDER, Context, ExtraTokens
 
 
@@ -38,14 +41,20 @@ class PriorPrompts(nn.Module):
     centres: Tensor
     prototypes: Tensor
 
-    def __init__(self, image: Tensor, text: Tensor, centres: Tensor, prototypes: Tensor) -> None:
-        """Starting tokens image `(M, D)`, text `(D,)`; frozen centres `(M, E)` and prototypes `(C, E)`."""
+    def __init__(
+        self, image: Tensor, text: Tensor, centres: Tensor, prototypes: Tensor, threshold: Tensor
+    ) -> None:
+        """Starting tokens image `(M, D)`, text `(D,)`; frozen centres `(M, E)` and prototypes `(C, E)`.
+
+        The threshold is stored as `router.least`.
+        """
         super().__init__()
         self.image_token, self.text_token = nn.Parameter(image.clone()), nn.Parameter(text.clone())
         self.image_map = nn.Parameter(torch.zeros(centres.shape[1], image.shape[1]))
         self.text_map = nn.Parameter(torch.zeros(prototypes.shape[1], len(text)))
         self.register_buffer("centres", centres.clone())
         self.register_buffer("prototypes", prototypes.clone())
+        self.router = HostTensors({"least": threshold})
 
     def image_tokens(self) -> Tensor:
         """Tokens `(M, D)` for every image of the domain."""
@@ -56,50 +65,71 @@ class PriorPrompts(nn.Module):
         return (self.text_token + self.prototypes[rows] @ self.text_map)[:, None]
 
 
-@register()
-class DPeCLIP(SwitchedMethod):
-    """Prompts from prototypes where an image is accepted by its task, plain CLIP where it is not."""
+@register(mini={"training.batch_size": 32, "training.epochs": 6, "training.learning_rate": 3e-3})
+class DPeCLIP(Method):
+    """Prompts from prototypes where an image is accepted by its task, plain CLIP where it is not.
+
+    Known from the abstract, captions and tables: prototypes of the classes, computed with CLIP and without
+    training, tell which task an image belongs to, and only that task's classes are then considered; the
+    same prototypes are given to the model as prompts while a task is learned.
+
+    How we do it: a prototype is the normalised mean feature of a class. An image goes to the task of its
+    most similar prototype, unless it is less similar than 95 % of that task's own images are (each compared
+    with prototypes formed without it); then plain CLIP answers. Eight image tokens come from the cluster
+    centres of the prototypes and one text token for each class from its own prototype, through linear maps
+    that start at zero and are added to learned tokens. The image tokens stand beside the patches and are
+    seen by them, the text token stands behind the start of the prompt. Because an extra token always takes
+    some attention, a task starts near plain CLIP, not exactly at it. Asked about a class list, only tasks
+    that know all its classes are considered, so unseen class lists get plain CLIP's answer. Asked about all
+    learned classes, only the chosen task's can win.
+    """
 
     name = "dpeclip"
     summary = "DPeCLIP (reconstruction): prototypes choose the task and become its prompts"
     status = "reconstruction: no code was published"
     config_class = DPeCLIPConfig
     config: DPeCLIPConfig
+    routes = True
     isolated = True
-    own_classes_only = True
 
     def __init__(self, backbone: Backbone, config: DPeCLIPConfig) -> None:
-        """Start with a router that knows no task."""
+        """Switch to the prompts of the task with the most similar prototype."""
         super().__init__(backbone, config)
-        self.router = PrototypeRouter()
+        self.router = PrototypeRouter(self._prototypes)
+        self.answers = SwitchedAnswers(
+            self,
+            self.image_adaptation,
+            self.encode_group,
+            self._route,
+            choose=self.choose,
+            own_classes_only=True,
+        )
 
-    def begin_task(self, task: Task, images: TaskImages) -> None:
+    def new_module(self, task: Task, images: TaskImages) -> PriorPrompts:
         """Form the prototypes, and prompts that do not yet depend on them."""
-        super().begin_task(task, images)
         features, labels = self.collect_features(images)
-        self.router.fit(features, labels, len(task.classes), self.config.reject_quantile)
-        prototypes = self.router.prototypes[-1]
+        fitted = fit_prototypes(features, labels, len(task.classes), self.config.reject_quantile)
         generator = torch.Generator().manual_seed(self.config.seed + len(self.bank))
-        centres = kmeans(prototypes, self.config.image_tokens, generator)
+        centres = kmeans(fitted.prototypes, self.config.image_tokens, generator)
         image = torch.randn(len(centres), self.backbone.image_shape.width, generator=generator)
         text = torch.randn(self.backbone.text_shape.width, generator=generator)
         std = self.config.token_std
-        module = PriorPrompts(image * std, text * std, centres, prototypes)
-        self.bank.append(module.to(self.backbone.device))
+        return PriorPrompts(image * std, text * std, centres, fitted.prototypes, fitted.threshold)
 
-    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
-        """Also drop the prototypes of the abandoned task."""
-        super().abandon(learned, shared)
-        del self.router.prototypes[learned:], self.router.least[learned:]
+    def stored_module(self, tensors: Mapping[str, Tensor]) -> PriorPrompts:
+        """Tokens, maps, prototypes and threshold with the shapes of stored tensors."""
+        names = ("image_token", "text_token", "centres", "prototypes", "router.least")
+        return PriorPrompts(*(tensors[name] for name in names))
 
     # ------------------------------------------------------------------------------------------ answering
 
-    def route(self, images: Images) -> Route | None:
-        """The task of the most similar prototype of all."""
-        return self._route(images, None) if self.tasks else None
+    def _prototypes(self) -> list[Prototypes]:
+        """What the router knows of every task."""
+        every = [self._prompts(index) for index in range(len(self.bank))]
+        return [Prototypes(prompts.prototypes, prompts.router["least"]) for prompts in every]
 
-    def _route(self, images: Images, among: list[int] | None) -> Route:
-        """The most similar task of those in `among`."""
+    def _route(self, images: Images, among: list[int] | None = None) -> Route:
+        """The most similar task of all, or of those in `among`."""
         vote = self.config.decision == "batch-vote"
         return self.router.route(self.frozen_features(images), vote, among)
 
@@ -132,24 +162,3 @@ class DPeCLIP(SwitchedMethod):
         found = self.bank[index]
         assert isinstance(found, PriorPrompts)
         return found
-
-    # ----------------------------------------------------------------------------------- state, as tensors
-
-    def task_state(self, index: int) -> dict[str, Tensor]:
-        """Tokens, maps, prototypes and the least similarity."""
-        return {**self.bank[index].state_dict(), "router.least": self.router.least[index]}
-
-    def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:
-        """Append a task from its tensors."""
-        own = {name: tensor for name, tensor in tensors.items() if not name.startswith("router.")}
-        module = PriorPrompts(own["image_token"], own["text_token"], own["centres"], own["prototypes"])
-        module.load_state_dict(own)
-        self.bank.append(module.requires_grad_(requires_grad=False).to(self.backbone.device))
-        self.router.add(tensors["prototypes"], tensors["router.least"])
-        self.tasks.append(task)
-
-    def forget(self, index: int) -> None:
-        """Drop one task; the others are not touched."""
-        self.router.remove(index)
-        del self.bank[index], self.tasks[index]
-        self.forget_features()

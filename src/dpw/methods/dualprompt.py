@@ -7,8 +7,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dpw.methods.base import LearnedTask, register
 from dpw.methods.parts.prompt_pool import Prefixes, PromptPool, PromptPoolConfig, split_prompt
+from dpw.methods.registry import register
 
 
 class DualPromptConfig(PromptPoolConfig):
@@ -28,9 +28,16 @@ class ExpertPrompts(nn.Module):
         self.keys, self.prompts = nn.Parameter(keys.clone()), nn.Parameter(prompts.clone())
 
 
-@register()
+@register(mini={"training.batch_size": 32, "training.epochs": 6, "training.learning_rate": 3e-3})
 class DualPrompt(PromptPool):
-    """In training the task says which expert prompt is used, later the nearest key in every block."""
+    """In training the task says which expert prompt is used, later the nearest key in every block.
+
+    Like [L2P](l2p.md), with two kinds of prompts: general ones of length 6 in the first four blocks,
+    learned by all tasks, and expert ones of length 20 in the other blocks, one set for each task, with a
+    key for every block. While a task is learned its own expert prompts are used and its keys are drawn to
+    its images; later each block takes the expert prompt with the nearest key. A tower with few blocks
+    leaves at least the last one to the expert prompts. **There is no zero-shot ability.**
+    """
 
     name = "dualprompt"
     summary = "DualPrompt: general prompts and one expert prompt per task; linear head (ECCV 2022)"
@@ -61,22 +68,22 @@ class DualPrompt(PromptPool):
         found: Prefixes = {block: (keys[block], values[block]) for block in range(self.general_blocks)}
         unit = F.normalize(query, dim=-1)
         loss = query.new_zeros(())
-        for place in range(self.backbone.image_shape.blocks - self.general_blocks):
+        for index in range(self.backbone.image_shape.blocks - self.general_blocks):
             if task is not None:
                 expert = self._expert(task)
-                cosine = unit @ F.normalize(expert.keys[place], dim=-1)
+                cosine = unit @ F.normalize(expert.keys[index], dim=-1)
                 loss = loss + (1 - cosine).mean()
-                prompts = expert.prompts[place][None]
+                prompts = expert.prompts[index][None]
             else:
-                prompts = self._nearest(unit, place)
-            found[self.general_blocks + place] = split_prompt(prompts)
+                prompts = self._nearest(unit, index)
+            found[self.general_blocks + index] = split_prompt(prompts)
         return found, loss
 
-    def _nearest(self, unit: Tensor, place: int) -> Tensor:
+    def _nearest(self, unit: Tensor, index: int) -> Tensor:
         """For every image the expert prompt `(B, L, D)` whose key in this block is nearest."""
-        experts = [self._expert(index) for index in range(len(self.bank))]
-        keys = torch.stack([expert.keys[place] for expert in experts])
-        prompts = torch.stack([expert.prompts[place] for expert in experts])
+        experts = [self._expert(task) for task in range(len(self.bank))]
+        keys = torch.stack([expert.keys[index] for expert in experts])
+        prompts = torch.stack([expert.prompts[index] for expert in experts])
         return prompts[(unit @ F.normalize(keys, dim=-1).T).argmax(dim=1)]
 
     def _expert(self, index: int) -> ExpertPrompts:
@@ -85,12 +92,6 @@ class DualPrompt(PromptPool):
         assert isinstance(found, ExpertPrompts)
         return found
 
-    def task_state(self, index: int) -> dict[str, Tensor]:
-        """Expert prompts and their keys."""
-        return dict(self.bank[index].state_dict())
-
-    def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:
-        """Append a task from its tensors."""
-        super().load_task(task, tensors)
-        expert = ExpertPrompts(tensors["keys"], tensors["prompts"]).requires_grad_(requires_grad=False)
-        self.bank.append(expert.to(self.backbone.device))
+    def stored_module(self, tensors: Mapping[str, Tensor]) -> ExpertPrompts:
+        """Expert prompts and their keys with the shapes of stored tensors."""
+        return ExpertPrompts(tensors["keys"], tensors["prompts"])

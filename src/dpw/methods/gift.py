@@ -19,10 +19,11 @@ from dpw.data.reference import (
 )
 from dpw.data.synthesis import draw_prompts, synthesize
 from dpw.data.task import Task
-from dpw.methods.base import TaskImages, register
 from dpw.methods.candidates import ClassGroup
-from dpw.methods.finetune import FineTune, FineTuneConfig
-from dpw.methods.parts.distillation import distillation
+from dpw.methods.finetune import MINI_FINETUNING, FineTune, FineTuneConfig
+from dpw.methods.parts.losses import distillation, symmetric_cross_entropy
+from dpw.methods.parts.restraints import Restraint
+from dpw.methods.registry import register
 
 UNSEEN_FISHER = 1e-6  # for weights that get no gradient from the synthetic pairs
 
@@ -47,53 +48,54 @@ class GIFTConfig(FineTuneConfig):
     consolidation: float = Field(1.0, ge=0)
 
 
-@register()
-class GIFT(FineTune):
-    """Fine-tuning that keeps what the previous model says about images generated for earlier classes."""
+class SyntheticPairs(Restraint):
+    """Keeps what the previous model says about images generated for earlier classes."""
 
-    name = "gift"
-    summary = "GIFT: distillation and alignment on synthetic pairs, adaptive weight consolidation"
-    config_class = GIFTConfig
-    config: GIFTConfig
-    keeps_start = True
+    needs_previous = True
     _pairs: Pairs
     _rows: ShuffledRows
 
-    def begin_task(self, task: Task, images: TaskImages) -> None:
+    def __init__(self, method: FineTune, config: GIFTConfig) -> None:
+        """Hold `method` back as the settings say."""
+        self.method, self.config = method, config
+
+    def begin(self, task: Task) -> None:
         """Find or make the synthetic pairs and fix the order in which they come."""
+        method, config = self.method, self.config
         self._make_missing(task)
-        pairs = reference_pairs(self.config.synthetic, self.reference, task, self.name)
-        self._pairs = pairs.first(self.config.synthetic_images)
-        super().begin_task(task, images)
-        key = (self.config.seed, len(self.tasks), "synthetic")
-        self._rows = ShuffledRows(len(self._pairs.prompts), self.config.synthetic_batch, *key)
+        pairs = reference_pairs(config.synthetic, method.reference, task, method.name)
+        self._pairs = pairs.first(config.synthetic_images)
+        key = (config.seed, len(method.tasks) + 1, "synthetic")
+        self._rows = ShuffledRows(len(self._pairs.prompts), config.synthetic_batch, *key)
 
     def _make_missing(self, task: Task) -> None:
         """Generate the pairs of a task, if a pipeline is given and they are not there."""
-        if self.config.diffusion is None or self.config.synthetic is None:
+        method, config = self.method, self.config
+        if config.diffusion is None or config.synthetic is None:
             return
-        folder = Path(self.config.synthetic) / task.name
+        folder = Path(config.synthetic) / task.name
         if folder.is_dir():
             return
-        base = reference_sentences(self.config.reference_sentences, self.reference, task, self.name)
-        known = [ClassGroup(t.name, t.classes, t.templates[:1]).prompts()[0] for t in self.tasks]
+        base = reference_sentences(config.reference_sentences, method.reference, task, method.name)
+        known = [ClassGroup(t.name, t.classes, t.templates[:1]).prompts()[0] for t in method.tasks]
         pool = [*base, *(prompt for prompts in known for prompt in prompts)]
-        index = len(self.tasks)
-        prompts = draw_prompts(pool, self.config.synthetic_images, self.config.seed, index)
-        synthesize(folder, prompts, index, self.config.diffusion, self.config.diffusion_steps)
+        index = len(method.tasks)
+        prompts = draw_prompts(pool, config.synthetic_images, config.seed, index)
+        synthesize(folder, prompts, index, config.diffusion, config.diffusion_steps)
 
-    def restraint(self) -> Tensor:
+    def cost(self) -> Tensor:
         """Distillation and alignment on synthetic pairs, and the anchor that they weight."""
-        rows = self._rows.at(self.step)
+        method, config = self.method, self.config
+        rows = self._rows.at(method.step)
         prompts = [self._pairs.prompts[row] for row in rows]
-        pixels = pixels_of(self._pairs.images, rows, self.backbone)
-        tokens = sentence_tokens(prompts, self.backbone)
+        pixels = pixels_of(self._pairs.images, rows, method.backbone)
+        tokens = sentence_tokens(prompts, method.backbone)
         with torch.no_grad():
-            target = pair_similarities(self.start_model, pixels, tokens)
-        found = pair_similarities(self.model, pixels, tokens)
-        loss = self.config.distillation * self._distilled(target, found)
-        loss = loss + self.config.alignment * self._aligned(found, prompts)
-        return loss + self.config.consolidation * self.consolidation(loss)
+            target = pair_similarities(method.previous_model, pixels, tokens)
+        found = pair_similarities(method.model, pixels, tokens)
+        loss = config.distillation * self._distilled(target, found)
+        loss = loss + config.alignment * self._aligned(found, prompts)
+        return loss + config.consolidation * self._consolidation(loss)
 
     def _distilled(self, target: Tensor, found: Tensor) -> Tensor:
         """What the previous model says about every image and every prompt."""
@@ -105,15 +107,40 @@ class GIFT(FineTune):
         smoothing = self.config.training.label_smoothing
         return symmetric_cross_entropy(found, equal_prompts(prompts).to(found), smoothing)
 
-    def consolidation(self, loss: Tensor) -> Tensor:
-        """Σ F (θ − θ_start)², F being the squared gradient of the loss with mean one in every tensor."""
-        weights, start = self.weights(), self.start_weights()
+    def _consolidation(self, loss: Tensor) -> Tensor:
+        """Σ F (θ − θ_previous)², F being the squared gradient of the loss with mean one in every tensor."""
+        weights, previous = self.method.weights(), self.method.previous_weights()
         gradients = torch.autograd.grad(loss, list(weights.values()), retain_graph=True, allow_unused=True)
         terms = [
-            (relative_fisher(gradient, tensor) * (tensor - start[name]).square()).sum()
+            (relative_fisher(gradient, tensor) * (tensor - previous[name]).square()).sum()
             for (name, tensor), gradient in zip(weights.items(), gradients, strict=True)
         ]
         return torch.stack(terms).sum()
+
+
+@register(mini=MINI_FINETUNING | {"training.learning_rate": 4e-4, "synthetic_batch": 16})
+class GIFT(FineTune):
+    """`finetune` with synthetic image-prompt pairs.
+
+    Distillation from the model before the task (weight 1), alignment of each image with its prompt (weight
+    0.25, equal prompts share the target), and adaptive consolidation, the squared distance from the start of
+    the task weighted by the squared gradient of the first two terms, with mean one in every tensor. The pairs
+    come from a folder (`synthetic=FOLDER`, see [reference data](../reference-data.md)); with
+    `diffusion=PIPELINE` and the extra `dpw[diffusion]` missing ones are made there before the task: 1000
+    prompts, drawn from `reference_sentences` (the authors: "a photo of a {ImageNet class}.") and the classes
+    of earlier tasks, with the authors' image seeds. The order of the prompts is our own, so images are not
+    the authors' to the bit.
+    """
+
+    name = "gift"
+    summary = "GIFT: distillation and alignment on synthetic pairs, adaptive weight consolidation"
+    config_class = GIFTConfig
+    config: GIFTConfig
+
+    def __init__(self, backbone: Backbone, config: GIFTConfig) -> None:
+        """Hold the student back by synthetic pairs."""
+        super().__init__(backbone, config)
+        self.restraints = (SyntheticPairs(self, config),)
 
 
 def pair_similarities(model: Backbone, pixels: Tensor, tokens: Tensor) -> Tensor:
@@ -123,15 +150,9 @@ def pair_similarities(model: Backbone, pixels: Tensor, tokens: Tensor) -> Tensor
 
 
 def equal_prompts(prompts: Sequence[str]) -> Tensor:
-    """Targets `(B, B)`: each row spreads its mass evenly over the places with the same prompt."""
+    """Targets `(B, B)`: each row spreads its mass evenly over the columns with the same prompt."""
     same = torch.tensor([[float(one == other) for other in prompts] for one in prompts])
     return same / same.sum(dim=1, keepdim=True)
-
-
-def symmetric_cross_entropy(similarity: Tensor, target: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Cross entropy over the rows plus that over the columns, with the same soft targets."""
-    over_texts = F.cross_entropy(similarity, target, label_smoothing=smoothing)
-    return over_texts + F.cross_entropy(similarity.T, target, label_smoothing=smoothing)
 
 
 def relative_fisher(gradient: Tensor | None, tensor: Tensor) -> Tensor:

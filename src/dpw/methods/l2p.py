@@ -5,8 +5,8 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as F
 
-from dpw.methods.base import register
 from dpw.methods.parts.prompt_pool import Prefixes, PromptPool, PromptPoolConfig, split_prompt
+from dpw.methods.registry import register
 
 
 class L2PConfig(PromptPoolConfig):
@@ -18,9 +18,17 @@ class L2PConfig(PromptPoolConfig):
     block: int = Field(0, ge=0)
 
 
-@register()
+@register(mini={"training.batch_size": 32, "training.epochs": 6})
 class L2P(PromptPool):
-    """One pool for all tasks, prompts in the first block."""
+    """One pool for all tasks, prompts in the first block.
+
+    The image tower is frozen; the text tower is not used. A pool of 22 prompts is shared by all tasks. The
+    frozen feature of an image chooses the five whose keys are nearest, and their halves enter the first
+    block's attention as extra keys and values. A linear head has one row for each class name; a name that
+    comes back keeps its row. **There is no zero-shot ability**: a class that was never learned is refused,
+    and benchmarks leave out test sets of tasks not yet learned. The key loss is that of an image's own
+    keys; the public code sums over all pairs in a batch, which makes it grow with the batch.
+    """
 
     name = "l2p"
     summary = "L2P++: five prompts of a shared pool, chosen by key; linear head (CVPR 2022)"

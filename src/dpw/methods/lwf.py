@@ -5,61 +5,42 @@ from pydantic import Field
 from torch import Tensor
 
 from dpw.clip.backbone import Backbone
-from dpw.data.reference import (
-    OWN_IMAGES,
-    OWN_PROMPTS,
-    ShuffledRows,
-    pixels_of,
-    reference_images,
-    reference_sentences,
-    seeded,
-    sentence_tokens,
-)
-from dpw.data.split import Split
+from dpw.data.reference import OWN_IMAGES, OWN_PROMPTS, seeded
 from dpw.data.task import Task
-from dpw.methods.base import TaskImages, register
-from dpw.methods.parts.distillation import Distilling, DistillingConfig
+from dpw.methods.finetune import FineTune
+from dpw.methods.parts.distillation import MINI_DISTILLING, Distillation
+from dpw.methods.parts.reference_batches import ReferenceBatches, ReferencedConfig
+from dpw.methods.registry import register
 
 
-class LwFConfig(DistillingConfig):
+class LwFConfig(ReferencedConfig):
     """LwF's reference data: the task's own images and class prompts."""
 
     reference_images: str | None = OWN_IMAGES
     reference_sentences: str | None = OWN_PROMPTS
 
 
-@register()
-class LwF(Distilling):
-    """The model before the task teaches the one that learns, on the task's own images and classes."""
+@register(mini=MINI_DISTILLING)
+class LwF(FineTune):
+    """Learning without Forgetting: the model before the task teaches the one that learns.
+
+    `finetune` plus distillation (temperature 2) from the model before the task, on the new task's own images,
+    drawn in a second, independent order and prepared as at test time. Images are compared with the teacher's
+    features of the class prompts, once over the prompts of each image and once over the images of each
+    prompt, both with weight one. Both sides use the teacher's text features, so only the image tower is held;
+    this is how the published numbers were made. `teacher=init` distils from plain CLIP. The teacher is a real
+    copy (in part of the public code it moves with the student).
+    """
 
     name = "lwf"
     summary = "LwF: fine-tuning held to the previous model's answers on the new task's images"
     config_class = LwFConfig
     config: LwFConfig
-    _images: Split
-    _rows: ShuffledRows
-    _tokens_of_sentences: Tensor
 
-    def begin_task(self, task: Task, images: TaskImages) -> None:
-        """Find the reference data and fix the order in which its images come."""
-        self._images = reference_images(self.config.reference_images, self.reference, task, self.name)
-        self._tokens_of_sentences = self.tokens_of_sentences(task)
-        super().begin_task(task, images)
-        key = (self.config.seed, len(self.tasks), "reference")
-        self._rows = ShuffledRows(len(self._images), self.config.reference_batch, *key)
-
-    def tokens_of_sentences(self, task: Task) -> Tensor:
-        """Token ids of the reference sentences for a task."""
-        found = reference_sentences(self.config.reference_sentences, self.reference, task, self.name)
-        return sentence_tokens(found, self.backbone)
-
-    def reference_pixels(self) -> Tensor:
-        """The next images of the shuffled passes."""
-        return pixels_of(self._images, self._rows.at(self.step), self.backbone)
-
-    def reference_tokens(self) -> Tensor:
-        """The reference sentences of the task."""
-        return self._tokens_of_sentences.to(self.backbone.device)
+    def __init__(self, backbone: Backbone, config: LwFConfig) -> None:
+        """Distil on the task's own images and class prompts."""
+        super().__init__(backbone, config)
+        self.restraints = (Distillation(self, config, ReferenceBatches(self, config)),)
 
 
 class LwFVRConfig(LwFConfig):
@@ -69,16 +50,25 @@ class LwFVRConfig(LwFConfig):
     random_length: int = Field(10, ge=1)
 
 
-@register()
-class LwFVR(LwF):
-    """LwF with random token sequences in place of the class prompts."""
+@register(mini=MINI_DISTILLING | {"training.learning_rate": 4e-4, "random_sentences": 200})
+class LwFVR(FineTune):
+    """[`lwf`](lwf.md) with sentences of random tokens in place of the class prompts.
+
+    There are 1000 sentences of ten random tokens (`random_sentences`, `random_length`). They are drawn once,
+    from the whole vocabulary and by the seed, and are the same for every task.
+    """
 
     name = "lwf-vr"
     summary = "LwF with 1000 sentences of random tokens in place of the class prompts"
     config_class = LwFVRConfig
     config: LwFVRConfig
 
-    def tokens_of_sentences(self, task: Task) -> Tensor:  # noqa: ARG002
+    def __init__(self, backbone: Backbone, config: LwFVRConfig) -> None:
+        """Distil on the task's own images and random sentences."""
+        super().__init__(backbone, config)
+        self.restraints = (Distillation(self, config, ReferenceBatches(self, config, self._sentences)),)
+
+    def _sentences(self, task: Task) -> Tensor:  # noqa: ARG002
         """The same random sentences for every task."""
         generator = seeded(self.config.seed, "random sentences")
         return random_tokens(

@@ -13,13 +13,20 @@ from dpw.data.reference import OWN_IMAGES, reference_images
 from dpw.data.split import Split
 from dpw.data.task import Task
 from dpw.errors import InputError
-from dpw.methods.base import LearnedTask, TaskImages, ensemble, register
+from dpw.methods.base import Method, TaskImages, ensemble
 from dpw.methods.candidates import ClassGroup
 from dpw.methods.config import TrainingConfig
 from dpw.methods.parts.mixture import Count, Experts, MixtureAdaptation, TaskRouter
-from dpw.methods.parts.switched import SwitchedMethod
-from dpw.methods.routing.autoencoders import AutoencoderConfig, AutoencoderRouter, stored_autoencoder
-from dpw.methods.routing.gaussian import Route
+from dpw.methods.parts.switched import SwitchedAnswers
+from dpw.methods.registry import register
+from dpw.methods.routing.autoencoder import Autoencoder
+from dpw.methods.routing.autoencoders import (
+    AutoencoderConfig,
+    AutoencoderRouter,
+    TaskAutoencoder,
+    stored_autoencoder,
+)
+from dpw.methods.routing.route import Route
 from dpw.methods.tensors import add_prefix, strip_prefix
 
 TASK_RATES = {"aircraft": 5e-3, "cifar100": 5e-3, "eurosat": 1e-4, "mnist": 1e-4}
@@ -68,42 +75,96 @@ class MoEAdaptersConfig(AutoencoderConfig):
     noise_floor: float = Field(0.01, ge=0)
 
 
-@register(official={"decision": "batch-vote"}, **{"few-shot": FEW_SHOT})
-class MoEAdapters(SwitchedMethod):
-    """Experts that tasks share and freeze, chosen by the gates of the task that repeats an image best."""
+MINI: dict[str, Any] = {
+    "training.learning_rate": 3e-2,
+    "training.batch_size": 32,
+    "training.iterations": 48,
+    "training.warmup": 4,
+    "experts": 16,
+    "expert_rank": 16,
+    "router_iterations": 150,
+    "reference_iterations": 300,
+}
+
+
+@register(official={"decision": "batch-vote"}, mini=MINI, **{"few-shot": FEW_SHOT})
+class MoEAdapters(Method):
+    """Experts that tasks share and freeze, chosen by the gates of the task that repeats an image best.
+
+    CLIP is frozen. Every block of both towers has 22 small adapters ("experts", rank 64, starting at zero)
+    beside its MLP, shared by all tasks. Each task learns gates: the first token of an image (CLS) or prompt
+    (start of text) chooses two experts, whose weighted sum is added to all tokens. In training the choice
+    is noisy. After a task, the two experts it chose most in each block are frozen for ever; the others
+    learn on, so an earlier task may still change through experts it shares.
+
+    Which task's gates an image gets is told by autoencoders, one per task: the one that repeats the image
+    best wins. The public code feeds them with the features of an ImageNet AlexNet. We use the patch tokens
+    after block 3 of the frozen CLIP (`router_blocks`), averaged on a 7 × 7 grid (`router_grid`) and
+    squashed by a sigmoid, so no second network is needed. An image goes to plain CLIP in two cases:
+
+    - the winning task repeats it worse than almost all of its own images. The public threshold, 0.0655,
+      belongs to AlexNet's features, so by default each task finds its own: it keeps every fifth image apart
+      and rejects what is worse than 99 % of these (`reject_quantile`). `reject_threshold=0.06` sets one
+      number for all.
+    - an autoencoder of reference images repeats it better. The public code uses TinyImageNet; give
+      `reference_images=FOLDER`. **Without reference images this autoencoder does not exist, and only the
+      threshold rejects.**
+
+    The decision is made for each image; the preset `official` decides for a whole batch by its mean error,
+    as the public code does. The preset `few-shot` has the public five-shot settings. Class-incrementally,
+    all learned classes are encoded with the gates of the chosen task. The public class-incremental variant
+    for CIFAR100 and TinyImageNet (two experts, one router, no autoencoders) is not included.
+
+    An autoencoder is trained on at most 2048 images (`router_images`), which are kept in memory. On
+    ViT-B/16 the experts have 43 625 472 parameters and the gates 675 840 a task, as published.
+    """
 
     name = "moe-adapters"
     summary = "MoE-Adapters: 22 shared adapters a block, two per sample, autoencoders as router (CVPR 2024)"
     status = "from the paper and its code; task router on CLIP's early features instead of AlexNet's"
     config_class = MoEAdaptersConfig
     config: MoEAdaptersConfig
+    routes = True
+    shared = ("experts", "reject")
+    temporary = ("counts",)
 
     def __init__(self, backbone: Backbone, config: MoEAdaptersConfig) -> None:
         """Start without experts; they come with the first task."""
         super().__init__(backbone, config)
         self.experts = nn.ModuleDict()
-        self.router = AutoencoderRouter(config)
-        self.counts: dict[str, Tensor] = {}
+        self.reject: Autoencoder | None = None  # of reference images, which belong to no task
+        self.router = AutoencoderRouter(config, self._autoencoders, lambda: self.reject)
+        self.counts: dict[str, Tensor] | None = None
+        self.answers = SwitchedAnswers(self, self.image_adaptation, self.encode_group, self._best_repeated)
 
     def _shape(self, tower: str) -> TowerShape:
         """Size of one tower."""
         return self.backbone.image_shape if tower == "image" else self.backbone.text_shape
 
+    def _autoencoders(self) -> list[TaskAutoencoder]:
+        """The autoencoders of all tasks."""
+        bank: Any = self.bank
+        return [module["router"] for module in bank]
+
     # ------------------------------------------------------------------------------------ learning a task
 
     def begin_task(self, task: Task, images: TaskImages) -> None:
-        """Train the task's autoencoder, add gates that start at zero, free the experts nobody relies on."""
+        """Free the experts nobody relies on; the task's gates and autoencoder come with its module."""
         super().begin_task(task, images)
-        if self.router.reject is None and (reference := self._reference(task)) is not None:
-            self.router.fit_reference(self.backbone, reference)
-        self.router.fit(self.backbone, images)
-        if not self.experts:
-            self.experts = self.new_experts()
-        self.bank.append(self.new_gates().to(self.backbone.device))
+        self.counts = {}
         for tower in TOWERS:
             self._experts(tower).unfreeze_the_rest()
             blocks = self._shape(tower).blocks
             self.counts[tower] = torch.zeros(blocks, self.config.experts, dtype=torch.long)
+
+    def new_module(self, task: Task, images: TaskImages) -> nn.ModuleDict:
+        """The task's autoencoder, and gates that start at zero; with the first task also the experts."""
+        if self.reject is None and (reference := self._reference(task)) is not None:
+            self.reject = self.router.fit_reference(self.backbone, reference)
+        autoencoder = self.router.fit(self.backbone, images, len(self.bank))
+        if not self.experts:
+            self.experts = self.new_experts()
+        return nn.ModuleDict({**self.new_gates(), "router": autoencoder})
 
     def new_experts(self) -> nn.ModuleDict:
         """The experts of both towers, all adding nothing."""
@@ -112,33 +173,24 @@ class MoEAdapters(SwitchedMethod):
         towers = {tower: Experts(self._shape(tower), *size, generator) for tower in TOWERS}
         return nn.ModuleDict(towers).requires_grad_(requires_grad=False).to(self.backbone.device)
 
-    def new_gates(self) -> nn.ModuleDict:
+    def new_gates(self) -> dict[str, TaskRouter]:
         """Gates of a task for both towers, all zero."""
         gates = {}
         for tower in TOWERS:
             shape = self._shape(tower)
             zeros = torch.zeros(shape.blocks, shape.width, self.config.experts)
             gates[tower] = TaskRouter(zeros, zeros)
-        return nn.ModuleDict(gates)
+        return gates
 
     def end_task(self, images: TaskImages) -> None:
         """Freeze for ever the experts this task chose most."""
-        super().end_task(images)
-        for tower, counts in self.counts.items():
+        for tower, counts in (self.counts or {}).items():
             self._experts(tower).freeze_most_used(counts, self.config.active_experts)
-        self.counts = {}
-
-    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
-        """Also drop the autoencoder of the abandoned task and what was counted."""
-        super().abandon(learned, shared)
-        self.router.cut(learned)
-        self.counts = {}
-        if not learned:
-            self.experts, self.router.reject = nn.ModuleDict(), None
+        super().end_task(images)
 
     def progress_state(self) -> dict[str, Tensor]:
         """How often each expert was chosen so far."""
-        return dict(self.counts)
+        return dict(self.counts or {})
 
     def load_progress_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on counting."""
@@ -173,6 +225,7 @@ class MoEAdapters(SwitchedMethod):
         def count(block: int, chosen: Tensor) -> None:
             """Add one batch."""
             found = torch.bincount(chosen.detach().flatten().cpu(), minlength=self.config.experts)
+            assert self.counts is not None
             self.counts[tower][block] += found
 
         return count
@@ -197,10 +250,8 @@ class MoEAdapters(SwitchedMethod):
             return None
         return reference_images(setting, self.reference, task, self.name)
 
-    def route(self, images: Images) -> Route | None:
+    def _best_repeated(self, images: Images) -> Route:
         """The task whose autoencoder repeats an image best, or none."""
-        if not self.tasks:
-            return None
 
         def early() -> Tensor:
             """What the autoencoders look at."""
@@ -212,7 +263,7 @@ class MoEAdapters(SwitchedMethod):
 
     def shared_state(self) -> dict[str, Tensor]:
         """All experts, which of them are frozen, and the autoencoder of the reference images."""
-        reject = {} if self.router.reject is None else add_prefix("reject.", self.router.reject.state_dict())
+        reject = {} if self.reject is None else add_prefix("reject.", self.reject.state_dict())
         return {**add_prefix("experts.", self.experts.state_dict()), **reject}
 
     def load_shared_state(self, tensors: Mapping[str, Tensor]) -> None:
@@ -221,16 +272,11 @@ class MoEAdapters(SwitchedMethod):
             self.experts = self.experts or self.new_experts()
             self.experts.load_state_dict(experts)
         reject = strip_prefix("reject.", tensors)
-        self.router.reject = stored_autoencoder(reject).to(self.backbone.device) if reject else None
-        self.forget_features()
+        self.reject = stored_autoencoder(reject, Autoencoder).to(self.backbone.device) if reject else None
+        self.clear_features()
 
-    def task_state(self, index: int) -> dict[str, Tensor]:
-        """The gates of a task and its autoencoder."""
-        return {**self.bank[index].state_dict(), **add_prefix("router.", self.router.task_state(index))}
-
-    def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:
-        """Append a task from its tensors."""
+    def stored_module(self, tensors: Mapping[str, Tensor]) -> nn.ModuleDict:
+        """Gates and autoencoder with the shapes of stored tensors."""
         gates = {t: TaskRouter(tensors[f"{t}.gate"], tensors[f"{t}.noise"]) for t in TOWERS}
-        self.bank.append(nn.ModuleDict(gates).requires_grad_(requires_grad=False).to(self.backbone.device))
-        self.router.load_task(strip_prefix("router.", tensors), self.backbone.device)
-        self.tasks.append(task)
+        autoencoder = stored_autoencoder(strip_prefix("router.", tensors), TaskAutoencoder)
+        return nn.ModuleDict({**gates, "router": autoencoder})

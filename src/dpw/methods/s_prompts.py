@@ -10,12 +10,14 @@ from dpw.clip.adaptation import Adaptation
 from dpw.clip.backbone import Backbone
 from dpw.data.images import Images
 from dpw.data.task import Task
-from dpw.methods.base import LearnedTask, TaskImages, ensemble, register
+from dpw.methods.bank import HostTensors
+from dpw.methods.base import Method, TaskImages, ensemble
 from dpw.methods.candidates import ClassGroup
 from dpw.methods.config import RoutedConfig, TrainingConfig
-from dpw.methods.parts.switched import SwitchedMethod
-from dpw.methods.routing.gaussian import Route
-from dpw.methods.routing.routers import KMeansRouter, kmeans
+from dpw.methods.parts.switched import SwitchedAnswers
+from dpw.methods.registry import register
+from dpw.methods.routing.kmeans import KMeansRouter, kmeans
+from dpw.methods.routing.route import Route
 
 PLACEHOLDER = "x"  # one token in CLIP's vocabulary; its embedding is replaced
 
@@ -42,10 +44,11 @@ class SPromptsConfig(RoutedConfig):
 class Prompts(nn.Module):
     """What one task learns: tokens beside the image patches and a context before every class name."""
 
-    def __init__(self, image: Tensor, context: Tensor) -> None:
-        """image `(M, D)`, context `(L, D of the text tower)`."""
+    def __init__(self, image: Tensor, context: Tensor, centres: Tensor) -> None:
+        """image `(M, D)`, context `(L, D of the text tower)`; the router's centres `(k, E)` stay as found."""
         super().__init__()
         self.image, self.context = nn.Parameter(image.clone()), nn.Parameter(context.clone())
+        self.router = HostTensors({"centres": centres})
 
 
 class ExtraTokens(Adaptation):
@@ -73,44 +76,60 @@ class Context(Adaptation):
         return torch.cat([h[:, :1], self.context.expand(len(h), -1, -1), h[:, 1 + length :]], dim=1)
 
 
-@register()
-class SPrompts(SwitchedMethod):
-    """Independent prompts per domain, the domain being that of the nearest centre."""
+# Sixteen random words before a class name are half of what the text tower of `mini` reads.
+@register(
+    mini={
+        "training.batch_size": 32,
+        "training.epochs": 6,
+        "training.learning_rate": 0.01,
+        "context_length": 4,
+    }
+)
+class SPrompts(Method):
+    """Independent prompts per domain, the domain being that of the nearest centre.
+
+    CLIP is frozen. Each task learns ten tokens beside the image patches and a context of sixteen tokens
+    that replaces the words of the template before every class name. Tasks share nothing. After k-means on
+    the frozen features of a task's images, five centres stand for it; an image is given to the task whose
+    centre is nearest in L1, always, even if it belongs to none. The context does not depend on the class,
+    so any class list can be asked; templates are not used. Asked about all learned classes, only those of
+    the chosen task can win, as in the public code. The paper trains 20 to 50 epochs; the default here is
+    20.
+    """
 
     name = "s-prompts"
     summary = "S-Prompts: image tokens and a text context per task, chosen by k-means (NeurIPS 2022)"
     config_class = SPromptsConfig
     config: SPromptsConfig
+    routes = True
     isolated = True
-    own_classes_only = True
 
     def __init__(self, backbone: Backbone, config: SPromptsConfig) -> None:
-        """Start with a router that knows no task."""
+        """Switch to the prompts of the task an image is nearest to."""
         super().__init__(backbone, config)
-        self.router = KMeansRouter()
+        self.router = KMeansRouter(lambda: [self._prompts(index).router for index in range(len(self.bank))])
+        self.answers = SwitchedAnswers(
+            self, self.image_adaptation, self.encode_group, self._nearest, own_classes_only=True
+        )
 
-    def begin_task(self, task: Task, images: TaskImages) -> None:
+    def new_module(self, task: Task, images: TaskImages) -> Prompts:  # noqa: ARG002
         """Find the task's centres and draw its prompts."""
-        super().begin_task(task, images)
         generator = torch.Generator().manual_seed(self.config.seed + len(self.bank))
         features, _ = self.collect_features(images)
-        self.router.add(kmeans(features, self.config.centres, generator))
+        centres = kmeans(features, self.config.centres, generator)
         width = self.backbone.image_shape.width
         # The public code keeps the tokens as the weight of a linear layer, and so they start.
         image = (2 * torch.rand(self.config.image_tokens, width, generator=generator) - 1) * width**-0.5
         size = (self.config.context_length, self.backbone.text_shape.width)
         context = torch.randn(size, generator=generator) * self.config.context_std
-        self.bank.append(Prompts(image, context).to(self.backbone.device))
+        return Prompts(image, context, centres)
 
-    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
-        """Also drop the centres of the abandoned task."""
-        super().abandon(learned, shared)
-        del self.router.centres[learned:]
+    def stored_module(self, tensors: Mapping[str, Tensor]) -> Prompts:
+        """Prompts and centres with the shapes of stored tensors."""
+        return Prompts(tensors["image"], tensors["context"], tensors["router.centres"])
 
-    def route(self, images: Images) -> Route | None:
+    def _nearest(self, images: Images) -> Route:
         """The task of the nearest centre."""
-        if not self.tasks:
-            return None
         return self.router.route(self.frozen_features(images), vote=self.config.decision == "batch-vote")
 
     def image_adaptation(self, index: int) -> ExtraTokens:
@@ -128,22 +147,3 @@ class SPrompts(SwitchedMethod):
         found = self.bank[index]
         assert isinstance(found, Prompts)
         return found
-
-    # ----------------------------------------------------------------------------------- state, as tensors
-
-    def task_state(self, index: int) -> dict[str, Tensor]:
-        """The prompts and the centres."""
-        return {**self.bank[index].state_dict(), "router.centres": self.router.centres[index]}
-
-    def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:
-        """Append a task from its tensors."""
-        prompts = Prompts(tensors["image"], tensors["context"]).requires_grad_(requires_grad=False)
-        self.bank.append(prompts.to(self.backbone.device))
-        self.router.add(tensors["router.centres"])
-        self.tasks.append(task)
-
-    def forget(self, index: int) -> None:
-        """Drop one task; the others are not touched."""
-        self.router.remove(index)
-        del self.bank[index], self.tasks[index]
-        self.forget_features()

@@ -2,11 +2,12 @@
 
 from typing import Literal
 
-import torch
 from pydantic import Field
 
-from dpw.methods.base import TaskImages, register
-from dpw.methods.finetune import FineTune, FineTuneConfig, learned_weights
+from dpw.clip.backbone import Backbone
+from dpw.methods.finetune import MINI_FINETUNING, FineTune, FineTuneConfig
+from dpw.methods.parts.anchors import Interpolation
+from dpw.methods.registry import register
 
 
 class WiSEFTConfig(FineTuneConfig):
@@ -16,21 +17,20 @@ class WiSEFTConfig(FineTuneConfig):
     anchor: Literal["previous", "zeroshot"] = "previous"
 
 
-@register(zeroshot={"anchor": "zeroshot"})
+@register(mini=MINI_FINETUNING, zeroshot={"anchor": "zeroshot"})
 class WiSEFT(FineTune):
-    """After each task θ ← 0.8·θ_finetuned + 0.2·θ_anchor; the merged model is the next task's start."""
+    """`finetune`, and after every task the weights go part of the way back.
+
+    They become 0.8 of the fine-tuned ones and 0.2 of those before the task (`keep`). The merged model is the
+    next task's start. Preset `zeroshot` goes back towards plain CLIP instead.
+    """
 
     name = "wise-ft"
     summary = "WiSE-FT: fine-tuning, then interpolation with the weights before the task"
     config_class = WiSEFTConfig
     config: WiSEFTConfig
-    keeps_start = True
 
-    def end_task(self, images: TaskImages) -> None:
-        """Interpolate the weights before the task is closed."""
-        anchor = self.start_model if self.config.anchor == "previous" else self.backbone
-        with torch.no_grad():
-            for name, target in learned_weights(anchor).items():
-                tensor = self.weights()[name]
-                tensor.copy_(target.lerp(tensor, self.config.keep))
-        super().end_task(images)
+    def __init__(self, backbone: Backbone, config: WiSEFTConfig) -> None:
+        """Interpolate with the anchor whenever a task ends."""
+        super().__init__(backbone, config)
+        self.restraints = (Interpolation(self, config.keep, config.anchor),)

@@ -1,17 +1,26 @@
 """Zero-shot CLIP: the frozen backbone, the line every other method is measured from."""
 
-from dpw.methods.base import register
-from dpw.methods.parts.single_model import SingleModel
+from dpw.clip.backbone import Backbone
+from dpw.methods.base import Method
+from dpw.methods.config import MethodConfig
+from dpw.methods.parts.plain import PlainAnswers
+from dpw.methods.registry import register
 
 
 @register()
-class ZeroShot(SingleModel):
-    """Learns nothing; a task only adds its class names to what can be asked."""
+class ZeroShot(Method):
+    """Learns nothing; a task only adds its class names to what can be asked.
+
+    Plain CLIP. Nothing is learned; a task only adds its class names. Texts come from the first template
+    (protocol `coop`) or from the average over all templates (protocol `zscl`). It is the line every other
+    method is measured from, and what the other methods with a text tower give before their first task.
+    """
 
     name = "zero-shot"
     summary = "plain CLIP, nothing is learned"
     isolated = True
 
-    def forget(self, index: int) -> None:
-        """Drop the task's name and classes; there is nothing else."""
-        del self.tasks[index]
+    def __init__(self, backbone: Backbone, config: MethodConfig) -> None:
+        """Answer as plain CLIP."""
+        super().__init__(backbone, config)
+        self.answers = PlainAnswers(self)

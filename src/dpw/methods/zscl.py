@@ -1,26 +1,22 @@
 """ZSCL: distil the zero-shot model on outside images and captions, stay near the start, average weights."""
 
-from collections.abc import Mapping
 from typing import Literal
 
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from dpw.clip.backbone import Backbone
-from dpw.data.task import Task
-from dpw.methods.base import TaskImages, register
-from dpw.methods.finetune import copy_weights
-from dpw.methods.lwf import LwF, LwFConfig
-from dpw.methods.tensors import add_prefix, strip_prefix
+from dpw.methods.finetune import FineTune
+from dpw.methods.parts.anchors import StayNear
+from dpw.methods.parts.averaging import Averaging
+from dpw.methods.parts.distillation import MINI_DISTILLING, Distillation
+from dpw.methods.parts.reference_batches import ReferenceBatches, ReferencedConfig
+from dpw.methods.registry import register
 
 
-class ZSCLConfig(LwFConfig):
+class ZSCLConfig(ReferencedConfig):
     """ZSCL's constants; the authors use ImageNet images and Conceptual Captions' validation captions."""
 
     teacher: Literal["previous", "init"] = "init"
-    reference_images: str | None = None
-    reference_sentences: str | None = None
     consolidation: float = Field(1.0, ge=0)
     average_every: int = Field(100, ge=0)
 
@@ -39,12 +35,19 @@ CLASS_INCREMENTAL = {
 }
 
 
-@register(star={"consolidation": 0.0}, cil=CLASS_INCREMENTAL)
-class ZSCL(LwF):
-    """Full fine-tuning held to plain CLIP's view of reference data; the average of the weights is kept.
+@register(mini=MINI_DISTILLING | {"average_every": 3}, star={"consolidation": 0.0}, cil=CLASS_INCREMENTAL)
+class ZSCL(FineTune):
+    r"""`finetune` with three restraints: distillation, distance and averaging.
 
-    `average` runs over the weights at the start of the task and after every hundredth step; `average_every`
-    0 switches it off. The preset `star` is ZSCL*, without the pull towards the start.
+    They are distillation from plain CLIP on images and sentences that belong to no task, the squared distance
+    from the weights at the start of the task, and the running average of the weights, which replaces the last
+    weights at the end of the task. The average takes the start of the task and the weights after steps 1,
+    101, 201, ... (`average_every` 100; 0 switches it off); in a training much shorter than 1000 steps set it
+    lower, or the average stays at the start. The authors use ImageNet images and the captions of Conceptual
+    Captions' validation set; give them by `reference_images` and `reference_sentences` (see
+    [reference data](../reference-data.md)). The teacher's sentence features are computed once a task. Preset
+    `star` is ZSCL\* (no distance term), preset `cil` holds the settings of the authors' class-incremental
+    runs.
     """
 
     name = "zscl"
@@ -53,65 +56,8 @@ class ZSCL(LwF):
     config: ZSCLConfig
 
     def __init__(self, backbone: Backbone, config: ZSCLConfig) -> None:
-        """Start without an average."""
+        """Combine the three restraints."""
         super().__init__(backbone, config)
-        self.average: dict[str, Tensor] = {}
-        self.averaged = self.steps = 0
-
-    def begin_task(self, task: Task, images: TaskImages) -> None:
-        """Begin the average at the start point."""
-        super().begin_task(task, images)
-        self.average = {name: tensor.detach().clone() for name, tensor in self.weights().items()}
-        self.averaged, self.steps = 1, 0
-
-    def restraint(self) -> Tensor:
-        """Distillation and the squared distance from the start."""
-        distilled = super().restraint()
-        if not self.config.consolidation:
-            return distilled
-        start = self.start_weights()
-        distances = [(tensor - start[name]).square().sum() for name, tensor in self.weights().items()]
-        return distilled + self.config.consolidation * torch.stack(distances).sum()
-
-    def after_step(self, step: int) -> None:
-        """Take the weights into the average after the first step and every hundredth one from there."""
-        self.steps = step + 1
-        if self.config.average_every and step % self.config.average_every == 0:
-            self._take_into_average()
-
-    @torch.no_grad()
-    def _take_into_average(self) -> None:
-        """One more point of the running mean."""
-        for name, tensor in self.weights().items():
-            self.average[name].mul_(self.averaged).add_(tensor).div_(self.averaged + 1)
-        self.averaged += 1
-
-    def end_task(self, images: TaskImages) -> None:
-        """Keep the average instead of the last weights."""
-        if self.config.average_every:
-            # The public loop makes one more step, at learning rate 0, and averages after it as well.
-            if self.steps % self.config.average_every == 0:
-                self._take_into_average()
-            copy_weights(self.weights(), self.average)
-        self.average = {}
-        super().end_task(images)
-
-    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
-        """Also drop the average."""
-        super().abandon(learned, shared)
-        self.average = {}
-
-    def progress_state(self) -> dict[str, Tensor]:
-        """The average so far, beside the start."""
-        state = super().progress_state()
-        if self.average:
-            state |= add_prefix("average.", self.average)
-            state["averaged"] = torch.tensor([self.averaged, self.steps])
-        return state
-
-    def load_progress_state(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take the average back."""
-        super().load_progress_state(tensors)
-        if "averaged" in tensors:
-            copy_weights(self.average, strip_prefix("average.", tensors))
-            self.averaged, self.steps = (int(count) for count in tensors["averaged"])
+        self.distillation = Distillation(self, config, ReferenceBatches(self, config))
+        self.averaging = Averaging(self, config.average_every)
+        self.restraints = (self.distillation, StayNear(self, config.consolidation), self.averaging)

@@ -10,7 +10,7 @@ from typing import Any
 from dpw.storage import files
 from dpw.benchmarks import LoadedBenchmark
 from dpw.errors import InputError, StoreError
-from dpw.methods import Method
+from dpw.methods import Method, suited_settings
 from dpw.engine.metrics import summarize
 
 KIND = "dpw-results"
@@ -50,7 +50,7 @@ def collect(
         "task_identification": task_identification(rows),
         "parameters": rows[-1]["parameters"],
         "settings": dict(config),
-        "benchmark_settings": benchmark.benchmark.settings_for(method.name),
+        "benchmark_settings": suited_settings(method.name, config["model"]),
         "method_config": method.config.model_dump(mode="json"),
         "versions": dict(versions),
         "seconds": dict(seconds),

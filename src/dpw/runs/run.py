@@ -15,7 +15,7 @@ from dpw.storage import model_folder
 from dpw.runs import results
 from dpw.storage import files
 from dpw.clip.backbone import Backbone
-from dpw.benchmarks import LoadedBenchmark, get_benchmark, load_benchmark
+from dpw.benchmarks import LoadedBenchmark, load_benchmark
 from dpw.data.pixels import PixelCache
 from dpw.errors import InputError, StoreError
 from dpw.engine.evaluation import Evaluator
@@ -274,8 +274,8 @@ def check_trackers(names: Sequence[str]) -> None:
 
 def method_config(config: RunConfig) -> MethodConfig:
     """The settings of a run's method: its defaults, what suits the benchmark, the preset, the user's own."""
-    suited = get_benchmark(config.benchmark).settings_for(config.method)
-    return configure(config.method, config.preset, {**config.settings, "seed": config.seed}, suited)
+    settings = {**config.settings, "seed": config.seed}
+    return configure(config.method, config.preset, settings, clip=config.model)
 
 
 def reference_data(benchmark: LoadedBenchmark) -> ReferenceData:

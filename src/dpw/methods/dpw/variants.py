@@ -1,7 +1,7 @@
 """Alternatives to the parts of DPW, one for each row of the paper's analysis tables.
 
-`dpw.py` holds the paper's module; what is here takes its place only when the settings ask for another way to
-score, activate or weight (presets `ablation/...`, see `dpw_ablations.py`). Each part is a small function
+`tower.py` holds the paper's module; what is here takes its place only when the settings ask for another way
+to score, activate or weight (presets `ablation/...`, see `ablations.py`). Each part is a small function,
 chosen by its name.
 """
 
@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from dpw import functional as paper
 from dpw.clip.sequences import Positions
 from dpw.data.reference import seeded
-from dpw.methods.dpw.method import DPWAdaptation, DPWConfig, DPWTower
+from dpw.methods.dpw.config import DPWConfig
 from dpw.methods.dpw.statistics import RunningScores
+from dpw.methods.dpw.tower import DPWAdaptation, DPWTower
 
 Part = Mapping[str, Tensor]  # what one block learns, by name
 
@@ -43,11 +44,11 @@ class VariantTower(DPWTower):
         return self._heads
 
 
-def new_tower(paper_tower: DPWTower, config: DPWConfig, layers: Sequence[Any], name: str) -> VariantTower:
+def _new_tower(paper_tower: DPWTower, config: DPWConfig, layers: Sequence[Any], key: str) -> VariantTower:
     """Start from the paper's parameters, leave out what is not used and add what is learned instead."""
     parameters = {name: tensor.detach() for name, tensor in paper_tower.named_parameters()}
     blocks, prefixes, width = parameters["values"].shape
-    heads, generator = paper_tower.heads, seeded(config.seed, "variant", name)
+    heads, generator = paper_tower.heads, seeded(config.seed, "variant", key)
     if config.scores in ATTENTION:
         heads = layers[0].self_attn.num_heads
         del parameters["weight"], parameters["bias"]
@@ -69,7 +70,7 @@ def new_tower(paper_tower: DPWTower, config: DPWConfig, layers: Sequence[Any], n
     return VariantTower(parameters, heads, has_cls=paper_tower.has_cls)
 
 
-def stored_tower(tensors: Mapping[str, Tensor], layers: Sequence[Any], *, has_cls: bool) -> VariantTower:
+def _stored_tower(tensors: Mapping[str, Tensor], layers: Sequence[Any], *, has_cls: bool) -> VariantTower:
     """A tower of the right shape for stored tensors; the statistics are filled in by the caller."""
     parameters = {name: tensor for name, tensor in tensors.items() if not name.startswith("cls_")}
     heads = parameters["weight"].shape[1] if "weight" in parameters else layers[0].self_attn.num_heads
@@ -232,3 +233,31 @@ class VariantAdaptation(DPWAdaptation):
         if self.config.fixed_cutoff is not None:
             return scores.new_full((1, 1, 1, 1), self.config.fixed_cutoff)
         return super().cutoff(block, scores)
+
+
+class VariantParts:
+    """Towers and adaptations with the parts that the settings name."""
+
+    def __init__(self, config: DPWConfig) -> None:
+        """Take the settings."""
+        self.config = config
+
+    def new_tower(self, tower: DPWTower, layers: Sequence[Any], key: str) -> DPWTower:
+        """A tower that starts from the paper's; `key` tells random draws apart."""
+        return _new_tower(tower, self.config, layers, key)
+
+    def stored_tower(self, tensors: Mapping[str, Tensor], layers: Sequence[Any], has_cls: bool) -> DPWTower:
+        """A tower with room for stored tensors."""
+        return _stored_tower(tensors, layers, has_cls=has_cls)
+
+    def adaptation(
+        self,
+        tower: DPWTower,
+        down: Tensor,
+        weight: Tensor | None,
+        filtered: Tensor | None,
+        scores: RunningScores | None,
+        layers: Sequence[Any],
+    ) -> DPWAdaptation:
+        """The tower acting for one call."""
+        return VariantAdaptation(tower, down, self.config, weight, filtered, scores, layers)

@@ -1,7 +1,7 @@
 """Holding a student to a teacher: distillation over images and sentences that belong to no answer."""
 
-from abc import abstractmethod
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
 
 import torch
 from pydantic import Field
@@ -9,15 +9,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dpw.clip.backbone import Backbone
-from dpw.methods.finetune import FineTune, FineTuneConfig
+from dpw.data.task import Task
+from dpw.methods.base import TaskImages
+from dpw.methods.finetune import MINI_FINETUNING, FineTune, FineTuneConfig
+from dpw.methods.parts.losses import distillation
+from dpw.methods.parts.restraints import Restraint
 
 TEXT_ROWS = 512  # sentences that go through the text tower at once
-
-
-def distillation(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
-    """τ² · CE(softmax(teacher/τ), student/τ), mean over rows: its least value is τ² · teacher entropy."""
-    target = F.softmax(teacher / temperature, dim=-1)
-    return temperature**2 * F.cross_entropy(student / temperature, target)
+MINI_DISTILLING: dict[str, Any] = MINI_FINETUNING | {"reference_batch": 16}
 
 
 class DistillingConfig(FineTuneConfig):
@@ -30,54 +29,82 @@ class DistillingConfig(FineTuneConfig):
     teacher: Literal["previous", "init"] = "previous"
 
 
-class Distilling(FineTune):
-    """Fine-tuning that keeps the similarities of reference images and sentences as a teacher sees them.
+class ReferenceSource(Protocol):
+    """Where the images and sentences come from that teacher and student are compared on."""
+
+    def begin(self, task: Task) -> None:
+        """Prepare for a task, before the method enters it."""
+        ...
+
+    def pixels(self) -> Tensor | None:
+        """The images of this step, or None where there are none yet."""
+        ...
+
+    def tokens(self) -> Tensor:
+        """Token ids of the sentences, the same in every step of a task."""
+        ...
+
+    def end(self, images: TaskImages) -> None:
+        """Called with the selected weights and the images of the task."""
+        ...
+
+
+class Distillation(Restraint):
+    """Keeps the similarities of reference images and sentences as a teacher sees them.
 
     The sentences are the teacher's on both sides, so this holds the image tower only, as in ZSCL's code.
     """
 
-    config: DistillingConfig
-    keeps_start = True
+    needs_previous = True
 
-    @abstractmethod
-    def reference_pixels(self) -> Tensor | None:
-        """The images of this step, or None where there are none yet."""
-
-    @abstractmethod
-    def reference_tokens(self) -> Tensor:
-        """Token ids of the sentences, the same in every step of a task."""
-
-    @property
-    def teacher_model(self) -> Backbone:
-        """The model before this task, or plain CLIP throughout."""
-        return self.backbone if self.config.teacher == "init" else self.start_model
-
-    def model_changed(self) -> None:
-        """Forget the teacher's sentences too."""
-        super().model_changed()
+    def __init__(self, method: FineTune, config: DistillingConfig, source: ReferenceSource) -> None:
+        """Compare what `method` learns with its teacher on the batches of a source."""
+        self.method, self.config, self.source = method, config, source
         self._sentences: Tensor | None = None
 
-    def sentence_features(self) -> Tensor:
-        """The teacher's normalised features `(R, E)` of the sentences, encoded once a task."""
-        if self._sentences is None:
-            with torch.no_grad():
-                parts = torch.split(self.reference_tokens(), TEXT_ROWS)
-                encoded = torch.cat([self.teacher_model.encode_texts(part) for part in parts])
-            self._sentences = F.normalize(encoded, dim=-1)
-        return self._sentences
+    @property
+    def teacher(self) -> Backbone:
+        """The model before this task, or plain CLIP throughout."""
+        return self.method.backbone if self.config.teacher == "init" else self.method.previous_model
 
-    def restraint(self) -> Tensor:
+    def begin(self, task: Task) -> None:
+        """Prepare the reference data."""
+        self.clear()
+        self.source.begin(task)
+
+    def cost(self) -> Tensor:
         """Distillation over sentences for each image, and over images for each sentence."""
-        pixels = self.reference_pixels()
+        pixels = self.source.pixels()
         if pixels is None:
-            return super().restraint()
-        texts, temperature = self.sentence_features(), self.config.temperature
+            return super().cost()
+        texts, temperature = self._sentence_features(), self.config.temperature
         with torch.no_grad():
-            target = similarities(self.teacher_model, pixels, texts)
-        found = similarities(self.model, pixels, texts)
+            target = similarities(self.teacher, pixels, texts)
+        found = similarities(self.method.model, pixels, texts)
         over_texts = distillation(target, found, temperature)
         over_images = distillation(target.T, found.T, temperature)
         return self.config.image_weight * over_texts + self.config.text_weight * over_images
+
+    def end(self, images: TaskImages) -> None:
+        """Let the source take what it keeps of the task."""
+        self.source.end(images)
+
+    def clear(self) -> None:
+        """Drop the teacher's sentence features."""
+        self._sentences = None
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:  # noqa: ARG002
+        """The teacher may have changed, hence its features."""
+        self.clear()
+
+    def _sentence_features(self) -> Tensor:
+        """The teacher's normalised features `(R, E)` of the sentences, encoded once a task."""
+        if self._sentences is None:
+            with torch.no_grad():
+                parts = torch.split(self.source.tokens(), TEXT_ROWS)
+                encoded = torch.cat([self.teacher.encode_texts(part) for part in parts])
+            self._sentences = F.normalize(encoded, dim=-1)
+        return self._sentences
 
 
 def similarities(model: Backbone, pixels: Tensor, texts: Tensor) -> Tensor:

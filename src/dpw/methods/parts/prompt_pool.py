@@ -17,10 +17,11 @@ from dpw.clip.backbone import Backbone
 from dpw.data.images import Images
 from dpw.data.task import Task
 from dpw.errors import InputError
-from dpw.methods.base import LearnedTask, Method, TaskImages
+from dpw.methods.base import Method, TaskImages
 from dpw.methods.candidates import Candidates
 from dpw.methods.config import MethodConfig, TrainingConfig
 from dpw.methods.parts.epochs import adam_by_epochs
+from dpw.methods.parts.plain import PlainAnswers
 from dpw.methods.tensors import add_prefix, strip_prefix
 
 Prefixes = dict[int, tuple[Tensor, Tensor]]  # keys and values (B or 1, L, D) of each block that has any
@@ -59,14 +60,14 @@ class PromptPool(Method):
 
     zero_shot = False
     config: PromptPoolConfig
+    shared = ("heads", "pool")
 
     def __init__(self, backbone: Backbone, config: PromptPoolConfig) -> None:
         """Start without classes."""
         super().__init__(backbone, config)
-        self.heads = nn.ModuleList()
-        self.bank = nn.ModuleList()  # prompts of single tasks
+        self.answers = PlainAnswers(self)
+        self.heads = nn.ModuleList()  # one for each task, with rows for the names it brought
         self.pool = nn.ParameterDict()  # prompts that all tasks share, drawn with the first
-        self.rows: dict[str, tuple[int, int]] = {}  # class name: number of the head, row in it
 
     @abstractmethod
     def prefixes(self, query: Tensor, task: int | None) -> tuple[Prefixes, Tensor]:
@@ -76,42 +77,35 @@ class PromptPool(Method):
         """How shared prompts start, if the method has any."""
         return {}
 
-    def draw_prompts(self, generator: torch.Generator) -> nn.Module | None:  # noqa: ARG002
+    def draw_prompts(self, generator: torch.Generator) -> nn.Module:  # noqa: ARG002
         """How the prompts of a new task start, if it gets any of its own."""
-        return None
+        return nn.Module()
 
     # ------------------------------------------------------------------------------------ learning a task
 
-    def begin_task(self, task: Task, images: TaskImages) -> None:
-        """Prompts, and head rows for names that are new; rows of known names learn on."""
-        super().begin_task(task, images)
+    def new_module(self, task: Task, images: TaskImages) -> nn.Module:  # noqa: ARG002
+        """The task's own prompts, and head rows for names that are new; rows of known names learn on."""
         generator = torch.Generator().manual_seed(self.config.seed + len(self.tasks))
-        new = self._enter(task.classes, len(self.tasks) - 1)
-        weight = torch.randn(len(new), self.backbone.feature_width, generator=generator)
-        head = LinearHead(weight * self.config.head_std, torch.zeros(len(new)))
+        rows = self.rows()
+        count = sum(index == len(self.tasks) - 1 for index, _ in rows.values())
+        weight = torch.randn(count, self.backbone.feature_width, generator=generator)
+        head = LinearHead(weight * self.config.head_std, torch.zeros(count))
         self.heads.append(head.to(self.backbone.device))
-        for number in {self.rows[name][0] for name in task.classes}:
-            self.heads[number].requires_grad_()
+        for index in {rows[name][0] for name in task.classes}:
+            self.heads[index].requires_grad_()
         if not self.pool:
             drawn = self.draw_pool(torch.Generator().manual_seed(self.config.seed))
             self.pool = nn.ParameterDict(drawn).to(self.backbone.device)
         self.pool.requires_grad_()
-        if (prompts := self.draw_prompts(generator)) is not None:
-            self.bank.append(prompts.to(self.backbone.device))
+        return self.draw_prompts(generator)
 
-    def _enter(self, classes: Sequence[str], number: int) -> list[str]:
-        """Give rows of head `number` to the class names that have none, and return these names."""
-        new = [name for name in classes if name not in self.rows]
-        self.rows |= {name: (number, row) for row, name in enumerate(new)}
-        return new
-
-    def abandon(self, learned: int, shared: Mapping[str, Tensor]) -> None:
-        """Also drop the prompts, the head and the names of the abandoned task."""
-        super().abandon(learned, shared)
-        del self.heads[learned:], self.bank[learned:]
-        if not learned:
-            self.pool = nn.ParameterDict()
-        self.rows = {name: place for name, place in self.rows.items() if place[0] < learned}
+    def rows(self) -> dict[str, tuple[int, int]]:
+        """Where each class name stands: index of the head that brought it, and row in that head."""
+        found: dict[str, tuple[int, int]] = {}
+        for index, task in enumerate(self.tasks):
+            new = [name for name in task.classes if name not in found]
+            found |= {name: (index, row) for row, name in enumerate(new)}
+        return found
 
     def forward(self, pixels: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy over the task's classes and the loss of the prompts."""
@@ -144,22 +138,23 @@ class PromptPool(Method):
 
     def _classify(self, features: Tensor, names: Sequence[str]) -> Tensor:
         """Logits `(B, C)` of named classes."""
+        rows = self.rows()
         for name in names:
-            if name not in self.rows:
+            if name not in rows:
                 raise InputError(
                     f"method {self.name!r} has no text tower and never learned the class {name!r}: ask only "
                     "for learned classes, or choose a method that can name new ones"
                 )
-        used = sorted({self.rows[name][0] for name in names})
-        heads = [self._head(number) for number in used]
+        used = sorted({rows[name][0] for name in names})
+        heads = [self._head(index) for index in used]
         first = dict(zip(used, _offsets([len(head.bias) for head in heads]), strict=True))
-        rows = [first[self.rows[name][0]] + self.rows[name][1] for name in names]
-        weight = torch.cat([head.weight for head in heads])[rows]
-        return features @ weight.T + torch.cat([head.bias for head in heads])[rows]
+        chosen = [first[rows[name][0]] + rows[name][1] for name in names]
+        weight = torch.cat([head.weight for head in heads])[chosen]
+        return features @ weight.T + torch.cat([head.bias for head in heads])[chosen]
 
-    def _head(self, number: int) -> LinearHead:
+    def _head(self, index: int) -> LinearHead:
         """The rows that one task brought."""
-        found = self.heads[number]
+        found = self.heads[index]
         assert isinstance(found, LinearHead)
         return found
 
@@ -179,11 +174,6 @@ class PromptPool(Method):
         self.pool = nn.ParameterDict({name: tensor.clone() for name, tensor in pool.items()})
         for part in (self.heads, self.pool):
             part.requires_grad_(requires_grad=False).to(self.backbone.device)
-
-    def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:  # noqa: ARG002
-        """Append a task's names; the order of tasks says which of them were new."""
-        self._enter(task.classes, len(self.tasks))
-        self.tasks.append(task)
 
 
 def split_prompt(prompt: Tensor) -> tuple[Tensor, Tensor]:

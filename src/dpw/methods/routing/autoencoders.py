@@ -4,11 +4,12 @@ The public code of MoE-Adapters looks at images with an ImageNet AlexNet; here t
 features of the frozen CLIP itself, so that no second network is needed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from dpw.clip.backbone import Backbone
@@ -16,8 +17,8 @@ from dpw.data.reference import pixels_of, seeded
 from dpw.data.split import Split
 from dpw.methods.base import TaskImages
 from dpw.methods.config import RoutedConfig
-from dpw.methods.routing.gaussian import Route
-from dpw.methods.routing.routers import Autoencoder, fit_autoencoder, route_by_score
+from dpw.methods.routing.autoencoder import Autoencoder, fit_autoencoder
+from dpw.methods.routing.route import Route, route_by_score
 
 REFERENCE = "reference"
 BATCH = 64
@@ -45,47 +46,58 @@ class AutoencoderConfig(RoutedConfig):
     reference_iterations: int = Field(1000, ge=1)
 
 
-class AutoencoderRouter(nn.Module):
-    """One autoencoder per task, and one of reference images that stand for "none of the tasks"."""
+class TaskAutoencoder(Autoencoder):
+    """The autoencoder of one task with the lowest score, minus the error, at which the task accepts.
 
-    def __init__(self, config: AutoencoderConfig) -> None:
-        """Start without tasks."""
-        super().__init__()
-        self.config = config
-        self.models = nn.ModuleList()
-        self.least: list[Tensor] = []  # the lowest score, minus the error, at which a task accepts
-        self.reject: Autoencoder | None = None
+    The buffer is called `least` because saved models name it so.
+    """
+
+    least: Tensor
+
+    def __init__(self, width: int, hidden: int, generator: torch.Generator | None = None) -> None:
+        """Accept everything until a threshold is set."""
+        super().__init__(width, hidden, generator)
+        self.register_buffer("least", torch.tensor(-torch.inf))
+
+    @property
+    def threshold(self) -> Tensor:
+        """The lowest accepted score."""
+        return self.least
+
+
+class AutoencoderRouter:
+    """Chooses among the autoencoders of all tasks, and one of reference images for "none of them"."""
+
+    def __init__(
+        self,
+        config: AutoencoderConfig,
+        tasks: Callable[[], Sequence[TaskAutoencoder]],
+        reject: Callable[[], Autoencoder | None],
+    ) -> None:
+        """`tasks()` are the tasks' autoencoders, `reject()` that of the reference images, if any."""
+        self.config, self.tasks, self.reject = config, tasks, reject
 
     # -------------------------------------------------------------------------------------------- learning
 
-    def fit(self, backbone: Backbone, images: TaskImages) -> None:
-        """Add a task from its training images."""
-        number = len(self.models)
-        features = self._task_features(backbone, images, number)
+    def fit(self, backbone: Backbone, images: TaskImages, index: int) -> TaskAutoencoder:
+        """The autoencoder of task `index` from its training images."""
+        features = self._task_features(backbone, images, index)
         # An image that was trained on is repeated better than a new one, so some are kept apart.
         held_out = torch.arange(len(features)) % HOLD_OUT == HOLD_OUT - 1
         if self.config.reject_threshold is not None or int(held_out.sum()) < 2:
             held_out = torch.zeros_like(held_out)
-        model = self._autoencoder(features[~held_out], self.config.router_iterations, number)
+        model = self._autoencoder(features[~held_out], self.config.router_iterations, index)
         with torch.no_grad():
             error = model.error(features[held_out] if bool(held_out.any()) else features)
-        self.add(model, -error.quantile(self.config.reject_quantile))
+        threshold = -error.quantile(self.config.reject_quantile)
+        return stored_autoencoder({**model.state_dict(), "least": threshold}, TaskAutoencoder)
 
-    def fit_reference(self, backbone: Backbone, images: Split) -> None:
-        """Learn what images of no task look like."""
+    def fit_reference(self, backbone: Backbone, images: Split) -> Autoencoder:
+        """What images of no task look like."""
         rows = self._some_rows(len(images), REFERENCE)
         parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
         found = [self.early_features(backbone, pixels_of(images, part, backbone)) for part in parts]
-        self.reject = self._autoencoder(torch.cat(found), self.config.reference_iterations, REFERENCE)
-
-    def add(self, model: Autoencoder, least: Tensor) -> None:
-        """Add a task whose autoencoder is already known."""
-        self.models.append(model)
-        self.least.append(least.detach().cpu())
-
-    def cut(self, count: int) -> None:
-        """Keep only the first `count` tasks."""
-        del self.models[count:], self.least[count:]
+        return self._autoencoder(torch.cat(found), self.config.reference_iterations, REFERENCE)
 
     def early_features(self, backbone: Backbone, pixels: Tensor) -> Tensor:
         """Patch tokens after an early block, averaged on a coarse grid, between 0 and 1: `(B, W)`."""
@@ -129,35 +141,23 @@ class AutoencoderRouter(nn.Module):
 
         With reference images, an image that their autoencoder repeats better belongs to no task.
         """
+        tasks, reject = self.tasks(), self.reject()
         with torch.no_grad():
-            scores = -torch.stack([_error(model, features) for model in self.models], dim=1)
+            scores = torch.stack([-task.error(features).cpu() for task in tasks], dim=1)
             fixed = self.config.reject_threshold
-            least = torch.stack(self.least) if fixed is None else torch.full((len(self.models),), -fixed)
-            if self.reject is not None:
-                least = torch.maximum(least, -self.reject.error(features)[:, None].cpu())
-        return route_by_score(scores, least, vote=self.config.decision == "batch-vote")
-
-    # ----------------------------------------------------------------------------------- state, as tensors
-
-    def task_state(self, index: int) -> dict[str, Tensor]:
-        """The autoencoder of one task and its least score."""
-        return {**self.models[index].state_dict(), "least": self.least[index]}
-
-    def load_task(self, tensors: Mapping[str, Tensor], device: torch.device) -> None:
-        """Append a task from its tensors."""
-        own = {name: tensor for name, tensor in tensors.items() if name != "least"}
-        self.add(stored_autoencoder(own).to(device), tensors["least"])
+            own = torch.stack([task.threshold.cpu() for task in tasks])
+            threshold = own if fixed is None else torch.full_like(own, -fixed)
+            if reject is not None:
+                threshold = torch.maximum(threshold, -reject.error(features)[:, None].cpu())
+        return route_by_score(scores, threshold, vote=self.config.decision == "batch-vote")
 
 
-def stored_autoencoder(tensors: Mapping[str, Tensor]) -> Autoencoder:
-    """A frozen autoencoder from its tensors."""
+Kind = TypeVar("Kind", bound=Autoencoder)
+
+
+def stored_autoencoder(tensors: Mapping[str, Tensor], kind: type[Kind]) -> Kind:
+    """A frozen autoencoder of one kind around its tensors."""
     hidden, width = tensors["encode_weight"].shape
-    model = Autoencoder(width, hidden)
+    model = kind(width, hidden).to(tensors["encode_weight"].device)
     model.load_state_dict(dict(tensors))
     return model.requires_grad_(requires_grad=False)
-
-
-def _error(model: nn.Module, features: Tensor) -> Tensor:
-    """The error `(B,)` of one autoencoder."""
-    assert isinstance(model, Autoencoder)
-    return model.error(features)

@@ -1,49 +1,34 @@
-"""Which learned task an image belongs to, and how sure we are."""
+"""One Gaussian over frozen image features per task (as in DIKI), in float64 beside the model."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from dpw.functional import calibrate, fit_gaussian, gaussian_log_likelihood
+from dpw.methods.bank import HostTensors
+from dpw.methods.routing.route import Route, majority
 
 
-class Route(NamedTuple):
-    """What was decided for a batch: for every image a task and the weight of its parameters."""
+def fitted_gaussian(features: Tensor, ridge: float) -> HostTensors:
+    """The mean and Cholesky factor of a task's normalised frozen features `(n, E)`."""
+    mean, cholesky = fit_gaussian(features.detach().cpu(), ridge)
+    return HostTensors({"mean": mean, "cholesky": cholesky})
 
-    task: Tensor  # (B,) index of the task whose parameters are used
-    weight: Tensor  # (B,) weight for the image tower, from the image's own best task
-    text_weight: Tensor  # (B,) weight for the text tower
-    gate_weight: Tensor  # (B,) weight that decides whether prefixes are filtered
-    confidence: Tensor  # (B, T) calibrated likelihood under every task
+
+def stored_gaussian(tensors: Mapping[str, Tensor]) -> HostTensors:
+    """A Gaussian from its stored tensors."""
+    return HostTensors({name: tensors[name] for name in ("mean", "cholesky")})
 
 
 class GaussianRouter:
-    """One Gaussian over frozen image features per task (as in DIKI), in float64 beside the model."""
+    """Chooses the task whose Gaussian makes an image most likely, and weighs it by that likelihood."""
 
-    def __init__(self, width: int) -> None:
-        """Start without tasks; `width` is the feature width that calibrates the likelihood."""
+    def __init__(self, width: int, gaussians: Callable[[], Sequence[HostTensors]]) -> None:
+        """`width` is the feature width that calibrates the likelihood; `gaussians()` those of all tasks."""
         self.width = width
-        self.means: list[Tensor] = []
-        self.choleskys: list[Tensor] = []
+        self.gaussians = gaussians
         self._stacked: tuple[list[Tensor], Tensor, Tensor] | None = None
-
-    def __len__(self) -> int:
-        """How many tasks the router knows."""
-        return len(self.means)
-
-    def fit(self, features: Tensor, ridge: float) -> None:
-        """Add a task from the normalised frozen features `(n, E)` of its training images."""
-        self.add(*fit_gaussian(features.detach().cpu(), ridge))
-
-    def add(self, mean: Tensor, cholesky: Tensor) -> None:
-        """Add a task whose Gaussian is already known."""
-        self.means.append(mean.double().cpu())
-        self.choleskys.append(cholesky.double().cpu())
-
-    def remove(self, index: int) -> None:
-        """Forget one task."""
-        del self.means[index], self.choleskys[index]
 
     def log_likelihood(self, features: Tensor) -> Tensor:
         """log N(f; μ_t, Σ_t) of every image under every task, `(B, T)`, float64."""
@@ -51,10 +36,10 @@ class GaussianRouter:
 
     def _all(self) -> tuple[Tensor, Tensor]:
         """Means `(T, E)` and factors `(T, E, E)` of all tasks, joined again only when a task has changed."""
-        tasks = [*self.means, *self.choleskys]
+        means, factors = ([one[name] for one in self.gaussians()] for name in ("mean", "cholesky"))
         known = self._stacked[0] if self._stacked is not None else []
-        if self._stacked is None or [id(one) for one in known] != [id(one) for one in tasks]:
-            self._stacked = tasks, torch.stack(self.means), torch.stack(self.choleskys)
+        if self._stacked is None or [id(one) for one in known] != [id(one) for one in [*means, *factors]]:
+            self._stacked = [*means, *factors], torch.stack(means), torch.stack(factors)
         return self._stacked[1:]
 
     def confidence(self, features: Tensor) -> Tensor:
@@ -73,9 +58,5 @@ class GaussianRouter:
         if not vote:
             return Route(task, weight, weight, weight, confidence)
         mean = weight.mean().expand_as(weight)
-        return Route(majority(task, len(self)).expand_as(task), weight, mean, mean, confidence)
-
-
-def majority(task: Tensor, tasks: int) -> Tensor:
-    """The task most images chose; of equals the first."""
-    return torch.bincount(task, minlength=tasks).argmax()
+        chosen = majority(task, likelihood.shape[1]).expand_as(task)
+        return Route(chosen, weight, mean, mean, confidence)

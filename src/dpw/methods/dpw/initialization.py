@@ -8,7 +8,7 @@ from torch import Tensor
 from dpw.clip.backbone import Backbone, TowerShape
 
 
-class StartingPoints:
+class Initializer:
     """Starting values from the frozen projections of every block; each SVD is taken at most once."""
 
     def __init__(self, backbone: Backbone) -> None:

@@ -1,0 +1,92 @@
+"""What DPW learns for a task in one tower, and how it acts there for one call."""
+
+import torch
+from torch import Tensor, nn
+
+from dpw import functional as paper
+from dpw.clip.adaptation import Adaptation
+from dpw.clip.sequences import Positions
+from dpw.methods.dpw.config import DPWConfig
+from dpw.methods.dpw.statistics import RunningScores
+
+
+class DPWTower(nn.Module):
+    """What one task learns for one tower of K blocks; plain tensors stacked over the blocks.
+
+    RePA weight W^G and bias B^G, prefix values P_V, adapter up-projection U with its bias, and for the image
+    tower the mean and variance of the [CLS] scores.
+    """
+
+    cls_mean: Tensor
+    cls_var: Tensor
+
+    def __init__(
+        self, weight: Tensor, bias: Tensor, values: Tensor, up: Tensor, up_bias: Tensor, *, has_cls: bool
+    ) -> None:
+        """weight `(K, h, D or D/h, L)`, bias `(K, h, M, L)`, values `(K, L, D)`, up `(K, r, D)`."""
+        super().__init__()
+        self.weight, self.bias, self.values = (nn.Parameter(t.clone()) for t in (weight, bias, values))
+        self.up, self.up_bias = nn.Parameter(up.clone()), nn.Parameter(up_bias.clone())
+        self.has_cls = has_cls
+        if has_cls:
+            blocks, heads, _, prefixes = weight.shape
+            self.keep_cls_scores(blocks, heads, prefixes)
+
+    def keep_cls_scores(self, blocks: int, heads: int, prefixes: int) -> None:
+        """Room for mean and variance of the [CLS] scores."""
+        self.register_buffer("cls_mean", torch.zeros(blocks, heads, prefixes))
+        self.register_buffer("cls_var", torch.ones(blocks, heads, prefixes))
+
+    @property
+    def heads(self) -> int:
+        """Heads of the prefix branch, h'."""
+        return self.weight.shape[1]
+
+
+class DPWAdaptation(Adaptation):
+    """One task acting in one tower for one call."""
+
+    token_by_token = True
+
+    def __init__(
+        self,
+        tower: DPWTower,
+        down: Tensor,
+        config: DPWConfig,
+        weight: Tensor | None,
+        filtered: Tensor | None,
+        scores: RunningScores | None = None,
+    ) -> None:
+        """`weight` and `filtered` are per sample; without them (training) all counts and nothing is cut."""
+        self.tower, self.config, self.sample_weight, self.filtered = tower, config, weight, filtered
+        self.scores = scores
+        self.dropout = config.adapter_dropout if tower.training and weight is None else 0.0
+        self.unbind(tower, down)
+
+    def unbind(self, tower: DPWTower, down: Tensor) -> None:
+        """Take the stacks apart once: the backward pass then needs no zero-padded sum for every block."""
+        parameters = (tower.weight, tower.bias, tower.values, down, tower.up, tower.up_bias)
+        self.blocks = list(zip(*(stacked.unbind(0) for stacked in parameters), strict=True))
+
+    def value(self, block: int, x: Tensor, q: Tensor, positions: Positions) -> Tensor:  # noqa: ARG002
+        """O_R, what the tokens take from prefixes and adapter (Eq. final_formula)."""
+        weight, bias, values, down, up, up_bias = self.blocks[block]
+        scores = paper.repa_scores(x, weight, bias[:, positions])
+        if self.scores is not None:
+            self.scores.add(block, scores[:, :, 0])
+        adapted = paper.adapter_output(x, down, up, up_bias, self.config.adapter_scale, self.dropout)
+        cutoff = self.cutoff(block, scores)
+        return paper.weighted_residual(
+            scores, values, adapted, cutoff, self.sample_weight, self.config.strict_filter
+        )
+
+    def cutoff(self, block: int, scores: Tensor) -> Tensor | None:
+        """Images: from the [CLS] scores (Eq. cutoff_nontxt); texts: 1 − w; 0 for samples above the gate."""
+        if self.sample_weight is None or self.filtered is None:
+            return None
+        if self.tower.has_cls:
+            mean, var = self.tower.cls_mean[block], self.tower.cls_var[block]
+            cutoff = paper.gaussian_cutoff(scores[:, :, 0], mean, var).unsqueeze(2)
+        else:
+            cutoff = (1 - self.sample_weight).view(-1, 1, 1, 1)
+        return cutoff * self.filtered.view(-1, 1, 1, 1)

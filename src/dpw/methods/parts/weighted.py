@@ -1,0 +1,171 @@
+"""Answering with the parameters of the task an image was routed to, weighted by how surely (DIKI, DPW).
+
+A Gaussian over frozen features says which task an image belongs to and how surely; its parameters then act
+in both towers with that weight, so an image of no known task stays close to plain CLIP.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn import functional as F
+
+from dpw.clip.adaptation import Adaptation
+from dpw.data.images import Images
+from dpw.methods.bank import HostTensors
+from dpw.methods.base import Method, ensemble
+from dpw.methods.candidates import Candidates, ClassGroup
+from dpw.methods.config import RoutedConfig
+from dpw.methods.parts.plain import plain_logits
+from dpw.methods.parts.weighted_texts import WeightedTexts
+from dpw.methods.routing.gaussian import GaussianRouter, fitted_gaussian
+from dpw.methods.routing.route import Route, rows_by_task
+
+TEXT_ROWS = 2048  # prompts that go through the text tower at once
+ROUTER = "router"  # under which name a task's module holds its Gaussian
+
+
+class WeightedConfig(RoutedConfig):
+    """Settings of task identification and of the per-image text weight."""
+
+    ridge: float = Field(1e-7, gt=0)
+    fit_drop_last: bool = False
+    gate: float = Field(0.825, ge=0, le=1)
+    text_weight: Literal["exact", "grid"] = "grid"
+    grid_points: int = Field(32, ge=2)
+
+
+class Acts(Protocol):
+    """What a task adds to a tower; `weight` and `filtered` are per sample, or None in training."""
+
+    def __call__(self, index: int, weight: Tensor | None, filtered: Tensor | None) -> Adaptation:
+        """What task `index` adds; without a weight it counts fully and nothing is cut."""
+        ...
+
+
+class WeightedAnswers:
+    """Routes every image by the tasks' Gaussians and answers with the weighted parameters of its task.
+
+    Each module of the method's bank holds its Gaussian under the name `router` (see `gaussian_of`).
+    """
+
+    def __init__(self, method: Method, image: Acts, text: Acts) -> None:
+        """`image(index, weight, filtered)` and `text(...)` give what a task adds to each tower."""
+        assert isinstance(method.config, WeightedConfig)
+        self.method, self.config = method, method.config
+        self.image_adaptation, self.text_adaptation = image, text
+        self.router = GaussianRouter(method.backbone.feature_width, self._gaussians)
+        self.texts = WeightedTexts(self.encode_texts, self.config.text_weight, self.config.grid_points)
+
+    def _gaussians(self) -> Sequence[HostTensors]:
+        """The Gaussians of all tasks."""
+        bank: Any = self.method.bank
+        return [module[ROUTER] for module in bank]
+
+    def fit(self, features: Tensor) -> HostTensors:
+        """The Gaussian of a new task, from the frozen features of its training images."""
+        return fitted_gaussian(features[self._fit_rows(len(features))], self.config.ridge)
+
+    def _fit_rows(self, count: int) -> Tensor:
+        """All images; the authors' loader instead shuffles them and drops the last incomplete batch."""
+        if not self.config.fit_drop_last:
+            return torch.arange(count)
+        generator = torch.Generator().manual_seed(self.config.seed + len(self.method.tasks))
+        batch = self.config.training.batch_size
+        return torch.randperm(count, generator=generator)[: max(count // batch, 1) * batch]
+
+    def task_logits(self, pixels: Tensor) -> Tensor:
+        """Both towers with the newest module at full weight."""
+        method, index = self.method, len(self.method.tasks) - 1
+        images = method.backbone.encode_images(pixels, self.image_adaptation(index, None, None))
+        tokens = method.training_tokens()
+        texts = method.backbone.encode_texts(tokens, self.text_adaptation(index, None, None))
+        return method.backbone.logit_scale * F.normalize(images, dim=-1) @ F.normalize(texts, dim=-1).T
+
+    # ------------------------------------------------------------------------------------------ answering
+
+    def route(self, images: Images) -> Route | None:
+        """Identify the task of every image from its frozen features."""
+        if not self.method.tasks:
+            return None
+        vote = self.config.decision == "batch-vote"
+        return self.router.route(self.method.frozen_features(images), vote=vote)
+
+    def logits(self, images: Images, candidates: Candidates) -> Tensor:
+        """Route every image, then compare its features with the texts its weights give."""
+        if not self.method.tasks:
+            return plain_logits(self.method, images, candidates)
+        if candidates.by_task:
+            return self._logits_over_tasks(images, candidates)
+        route = self.route(images)
+        assert route is not None
+        features = self.adapted_features(images, route)
+        logits = features.new_empty(len(images), len(candidates.classes))
+        for index, rows in rows_by_task(route.task):
+            weight, filtered = route.text_weight[rows], route.gate_weight[rows] < self.config.gate
+            chosen = features[rows]
+            parts = [
+                self.texts.cosines(chosen, index, group, weight, filtered) for group in candidates.groups
+            ]
+            logits[rows] = torch.cat(parts, dim=1).to(logits)
+        return self.method.backbone.logit_scale * logits
+
+    def _logits_over_tasks(self, images: Images, candidates: Candidates) -> Tensor:
+        """Class-incremental: each task's classes by its own parameters, weighted by its confidence.
+
+        Always decided per image, as the authors do it with batches of one.
+        """
+        route = self.router.route(self.method.frozen_features(images))
+        features = self.adapted_features(images, route)
+        parts = []
+        for group in candidates.groups:
+            index = self.method.index_of(group.name)
+            weight = route.confidence[:, index]
+            cosines = self.texts.cosines(features, index, group, weight, weight < self.config.gate)
+            parts.append(cosines * weight.to(cosines)[:, None])
+        return self.method.backbone.logit_scale * torch.cat(parts, dim=1)
+
+    def adapted_features(self, images: Images, route: Route) -> Tensor:
+        """Normalised image features, each image with the module it was routed to, in the given order."""
+
+        def compute(rows: Sequence[int]) -> Tensor:
+            """Adapt only these images, grouped by task."""
+            return self._adapt(images.pixels(rows), *(part[list(rows)] for part in parts))
+
+        parts = route.task, route.weight, route.gate_weight < self.config.gate
+        # A task's module never changes once it is learned, so the choice and the weight say everything.
+        choices = list(zip(*(part.tolist() for part in parts), strict=True))
+        return self.method.recall(images, choices, compute)
+
+    def _adapt(self, pixels: Tensor, task: Tensor, weight: Tensor, filtered: Tensor) -> Tensor:
+        """Run a mixed batch through the image tower task by task, and put it back in order."""
+        backbone = self.method.backbone
+        features = backbone.logit_scale.new_empty(len(pixels), backbone.feature_width)
+        for index, rows in rows_by_task(task):
+            adaptation = self.image_adaptation(
+                index, weight[rows].to(features), filtered[rows].to(features.device)
+            )
+            encoded = backbone.encode_images(pixels[rows.to(pixels.device)], adaptation)
+            features[rows] = F.normalize(encoded, dim=-1).to(features)
+        return features
+
+    def encode_texts(self, index: int, group: ClassGroup, weight: Tensor, filtered: Tensor) -> Tensor:
+        """Class features `(W, C, E)` by task `index` for each of W text weights."""
+        backbone, tokens = self.method.backbone, self.method.tokens(group)
+        device, dtype = backbone.device, backbone.logit_scale.dtype
+        encoded = []
+        at_once = max(TEXT_ROWS // len(tokens), 1)
+        for start in range(0, len(weight), at_once):
+            rows = slice(start, start + at_once)
+            adaptation = self.text_adaptation(
+                index, weight[rows].to(device, dtype), filtered[rows].to(device)
+            )
+            by_weight = backbone.encode_copies(tokens, len(weight[rows]), adaptation)
+            encoded += [ensemble(one, len(group.templates)) for one in by_weight]
+        return torch.stack(encoded)
+
+    def clear(self) -> None:
+        """Drop all kept text features, because tasks have moved or changed."""
+        self.texts.clear()

@@ -1,0 +1,91 @@
+"""Methods by name, with their presets and the settings that suit a small CLIP."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from dpw.clip.backbone import Backbone
+from dpw.clip.pretrained import embedded_name
+from dpw.errors import InputError
+from dpw.methods.base import Method
+from dpw.methods.config import MethodConfig, build, merge
+
+Settings = Mapping[str, Any]
+
+METHODS: dict[str, type[Method]] = {}
+PRESETS: dict[str, dict[str, Settings]] = {}
+SUITED: dict[str, dict[str, Settings]] = {}  # by method and embedded CLIP
+
+Registered = TypeVar("Registered", bound=type[Method])
+
+
+def register(*, mini: Settings | None = None, **presets: Settings) -> Callable[[Registered], Registered]:
+    """Make a method available under its name.
+
+    Args:
+        mini: what the embedded CLIP `mini`, a hundred times smaller than ViT-B/16, changes in the defaults.
+        presets: named sets of settings, such as `official={"decision": "batch-vote"}`.
+
+    Returns:
+        A decorator for a subclass of `Method` with a `name`.
+
+    Raises:
+        ValueError: two methods have the same name.
+
+    Example:
+        >>> from dpw.methods import METHODS, PRESETS
+        >>> METHODS["wise-ft"].name, sorted(PRESETS["wise-ft"])
+        ('wise-ft', ['default', 'zeroshot'])
+    """
+
+    def add(kind: Registered) -> Registered:
+        if kind.name in METHODS:
+            raise ValueError(f"two methods are called {kind.name!r}")
+        METHODS[kind.name] = kind
+        PRESETS[kind.name] = {"default": {}, **presets}
+        SUITED[kind.name] = {"mini": mini or {}}
+        return kind
+
+    return add
+
+
+def suited_settings(name: str, clip: str) -> dict[str, Any]:
+    """What a CLIP (`mini`, a folder or a hub name) changes in a method's defaults.
+
+    The defaults are the published settings, which belong to ViT-B/16; only the embedded CLIP has others.
+    """
+    return dict(SUITED[name].get(embedded_name(clip) or "", {}))
+
+
+def configure(
+    name: str, preset: str = "default", settings: Settings | None = None, *, clip: str = ""
+) -> MethodConfig:
+    """The validated settings of a method.
+
+    Args:
+        name: a registered method.
+        preset: one of its presets.
+        settings: single settings, such as `{"training.epochs": 3}`; they go over the preset.
+        clip: the CLIP below (`mini`, a folder or a hub name); what suits it goes below the preset.
+
+    Raises:
+        InputError: the method, the preset or a setting does not exist, or a value is impossible.
+
+    Example:
+        >>> from dpw.methods import configure
+        >>> configure("dpw", settings={"training.epochs": 3}).training.epochs
+        3
+    """
+    if name not in METHODS:
+        raise InputError(f"no method is called {name!r}; there are {', '.join(sorted(METHODS))}")
+    if preset not in PRESETS[name]:
+        raise InputError(f"method {name!r} has no preset {preset!r}; there are {', '.join(PRESETS[name])}")
+    kind = METHODS[name].config_class
+    chosen = merge(merge(kind().model_dump(), suited_settings(name, clip)), PRESETS[name][preset])
+    return build(kind, merge(chosen, settings or {}))
+
+
+def create(
+    name: str, backbone: Backbone, preset: str = "default", settings: Settings | None = None
+) -> Method:
+    """A method over a backbone, ready to learn its first task, with the settings that suit the backbone."""
+    return METHODS[name](backbone, configure(name, preset, settings, clip=backbone.reference))

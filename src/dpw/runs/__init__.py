@@ -1,0 +1,1 @@
+"""One benchmark run from start to results, and finished runs gathered, compared and set beside published figures."""
