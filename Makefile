@@ -37,7 +37,7 @@ table: $(STAMP)
 
 # Two hundred kills instead of twenty.
 soak: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow tests/engine
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow tests/runs/test_run.py
 
 slow: $(STAMP)
 	$(BIN)/pytest -m slow

@@ -1,17 +1,58 @@
-"""Every test runs on one thread, offline, and without a user's caches."""
+"""Every test runs on one thread, offline and without a user's caches; what tests of several rooms share."""
 
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+import socket
+from pathlib import Path
+
 import pytest
 import torch
+from hypothesis import settings
+
+from tests.helpers.dataset_layouts import build_all
+from tests.helpers.toy_runs import make_toy
 
 torch.set_num_threads(1)
+
+settings.register_profile("shared machine", deadline=None)
+settings.load_profile("shared machine")
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory, monkeypatch):
     """Keep pixel caches inside the test run."""
     monkeypatch.setenv("DPW_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """Any attempt to reach another machine fails the test."""
+
+    def refuse(*_):
+        raise AssertionError("tried to use the network")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory) -> Path:
+    """A tiny CLIP, three toy tasks and a benchmark over them; tests must not change them."""
+    return make_toy(tmp_path_factory.mktemp("toy"))
+
+
+@pytest.fixture(scope="session")
+def data_root(tmp_path_factory) -> Path:
+    """Tiny copies of all eleven public datasets; tests must not change them."""
+    return build_all(tmp_path_factory.mktemp("layouts"))
+
+
+@pytest.fixture(scope="session")
+def real_root() -> Path:
+    """Real subsets in the same layouts, where the environment names a folder of them."""
+    if "DPW_REAL_DATA" not in os.environ:
+        pytest.skip("DPW_REAL_DATA is not set")
+    return Path(os.environ["DPW_REAL_DATA"])

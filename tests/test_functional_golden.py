@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dpw import functional as dpw
-from tests.golden_cases import assert_close, load, load_json, names
+from tests.helpers.golden_cases import assert_close, load, load_json, names
 
 DPW_CASES = names("a_", "b_", "c_", "d_", "e_a", "e_b", "e_c", "e_d")
 

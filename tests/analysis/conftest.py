@@ -3,14 +3,9 @@
 import pytest
 
 from dpw.analysis import open_run
-from tests.engine.toy import make_toy, run
+from tests.helpers.toy_runs import run
 
 TRAINING = {"training.epochs": 2, "training.batch_size": 4, "prefix_length": 2}
-
-
-@pytest.fixture(scope="session")
-def toy(tmp_path_factory):
-    return make_toy(tmp_path_factory.mktemp("toy-analysis"))
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ import torch
 from dpw.analysis import draw_explanation, explain
 from dpw.errors import InputError
 from dpw.learner import ContinualCLIP
-from tests.cli.calling import dpw
-from tests.engine.toy import run
+from tests.helpers.command_line import dpw
+from tests.helpers.toy_runs import run
 
 
 @pytest.fixture(scope="module")

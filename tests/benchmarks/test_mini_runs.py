@@ -9,7 +9,7 @@ from dpw.benchmarks.mini.outside import captioned
 from dpw.benchmarks.mini.presets import SETTINGS
 from dpw.methods import METHODS, configure
 from dpw.runs.run import RunConfig, RunOptions, method_config, start
-from tests.tiny import save_tiny
+from tests.helpers.tiny_clip import save_tiny
 
 pytest.importorskip("sklearn")
 

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpw.cli import app
-from tests.data.layouts import BUILDERS, build_all, image
+from tests.helpers.dataset_layouts import BUILDERS, build_all, image
 
 
 def run(*arguments):

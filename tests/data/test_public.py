@@ -9,7 +9,7 @@ import pytest
 from dpw.data.public import DATASETS, get_dataset, load_public
 from dpw.data.task import Task
 from dpw.errors import InputError
-from tests.data.layouts import BUILDERS
+from tests.helpers.dataset_layouts import BUILDERS
 
 COOP_CLASSES = {
     "aircraft": ("707-320", "BAE 146-200", "F/A-18"),

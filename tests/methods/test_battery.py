@@ -9,7 +9,8 @@ from dpw.benchmarks import list_benchmarks
 from dpw.data.images import Images
 from dpw.errors import InputError
 from dpw.methods import METHODS, PRESETS, Candidates, ClassGroup, Method, configure
-from tests.methods.loop import (
+from tests.helpers.tiny_clip import tiny_backbone
+from tests.helpers.toy_methods import (
     Trainer,
     answers,
     copied,
@@ -20,7 +21,6 @@ from tests.methods.loop import (
     toy_method,
     toy_task,
 )
-from tests.tiny import tiny_backbone
 
 EVERY = sorted(METHODS)
 UNSEEN = Candidates.among(ClassGroup("unseen", ("oak", "fir", "elm")))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from dpw.methods.coda_prompt import orthogonal_rows, unlikeness
-from tests.methods.loop import Trainer, copied, learn, toy_method, toy_task
+from tests.helpers.toy_methods import Trainer, copied, learn, toy_method, toy_task
 
 
 @settings(deadline=None, max_examples=25)

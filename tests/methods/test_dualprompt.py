@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional as F
 
-from tests.methods.loop import copied, learn, toy_method, toy_task
+from tests.helpers.toy_methods import copied, learn, toy_method, toy_task
 
 
 def test_general_prompts_come_first_and_expert_prompts_behind_them():

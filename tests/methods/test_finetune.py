@@ -5,8 +5,8 @@ import torch
 
 from dpw.errors import InputError
 from dpw.methods import configure
-from tests.methods.loop import Trainer, copied, learn, questions, some_pixels, toy_method, toy_task
-from tests.methods.loop import answers as logits_of
+from tests.helpers.toy_methods import Trainer, copied, learn, questions, some_pixels, toy_method, toy_task
+from tests.helpers.toy_methods import answers as logits_of
 
 
 def weights(method) -> dict[str, torch.Tensor]:

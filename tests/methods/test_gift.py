@@ -12,7 +12,7 @@ from dpw.data import synthesis
 from dpw.data.reference import PROMPTS_FILE, ReferenceData, read_pairs
 from dpw.errors import InputError
 from dpw.methods import gift
-from tests.methods.loop import Trainer, learn, toy_method, toy_task
+from tests.helpers.toy_methods import Trainer, learn, toy_method, toy_task
 
 
 @given(st.integers(0, 1000), st.floats(-20, 3))

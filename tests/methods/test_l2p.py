@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from dpw.errors import InputError
 from dpw.methods import METHODS, Candidates, ClassGroup
-from tests.methods.loop import answers, learn, questions, some_pixels, toy_method, toy_task
+from tests.helpers.toy_methods import answers, learn, questions, some_pixels, toy_method, toy_task
 
 POOLS = ("coda-prompt", "dualprompt", "l2p")
 every_pool = pytest.mark.parametrize("name", POOLS)

@@ -12,8 +12,8 @@ from dpw.data.reference import seeded
 from dpw.methods.icarl import herding
 from dpw.methods.lwf import random_tokens
 from dpw.methods.parts.distillation import distillation
-from tests.methods.loop import SMALL, Trainer, learn, reload, toy_method, toy_task
-from tests.tiny import tiny_backbone
+from tests.helpers.tiny_clip import tiny_backbone
+from tests.helpers.toy_methods import SMALL, Trainer, learn, reload, toy_method, toy_task
 
 
 @given(st.integers(0, 1000), st.floats(0.5, 4))

@@ -11,7 +11,8 @@ from dpw.data.images import Images
 from dpw.data.reference import ReferenceData
 from dpw.errors import InputError
 from dpw.methods import create
-from tests.methods.loop import (
+from tests.helpers.tiny_clip import tiny_backbone
+from tests.helpers.toy_methods import (
     ToyImages,
     Trainer,
     answers,
@@ -21,7 +22,6 @@ from tests.methods.loop import (
     toy_method,
     toy_task,
 )
-from tests.tiny import tiny_backbone
 
 QUICK = {"router_iterations": 60, "reference_iterations": 60}
 

@@ -5,8 +5,8 @@ import torch
 from dpw.data.images import Images
 from dpw.methods import Candidates, ClassGroup
 from dpw.methods.s_prompts import Context, ExtraTokens
-from tests.methods.loop import Trainer, answers, learn, some_pixels, toy_method, toy_task
-from tests.tiny import tiny_backbone
+from tests.helpers.tiny_clip import tiny_backbone
+from tests.helpers.toy_methods import Trainer, answers, learn, some_pixels, toy_method, toy_task
 
 
 def test_the_place_of_image_tokens_does_not_matter():

@@ -6,7 +6,7 @@ import torch
 from dpw.data.reference import ReferenceData
 from dpw.errors import InputError
 from dpw.methods import configure
-from tests.methods.loop import Trainer, copied, learn, toy_method, toy_task
+from tests.helpers.toy_methods import Trainer, copied, learn, toy_method, toy_task
 
 
 def test_the_average_is_the_mean_of_the_start_and_all_snapshots():
