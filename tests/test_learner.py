@@ -1,9 +1,6 @@
-"""The public API: learn, predict without a task id, save, reload elsewhere, forget, move tasks around."""
+"""The public API: learn, predict without a task id, save, reload elsewhere, forget."""
 
-import hashlib
 import json
-import shutil
-import struct
 import subprocess
 import sys
 
@@ -11,43 +8,22 @@ import pytest
 import torch
 from PIL import Image
 
-from dpw import ContinualCLIP, Task
-from dpw.errors import InputError, Interrupted, StoreError
+from dpw import ContinualCLIP
+from dpw.errors import InputError, Interrupted
 from dpw.storage.files import tensors_digest
-from dpw.storage.model_folder import export_task, import_task, remove_task
-
-SETTINGS = {"prefix_length": 2, "adapter_rank": 4, "training.epochs": 2, "training.batch_size": 4}
+from tests.helpers.toy_learner import fresh, task
 
 
-def fresh(toy, **more):
-    return ContinualCLIP.from_pretrained(toy / "clip", settings=SETTINGS | more)
-
-
-def task(toy, name):
-    return Task.from_folder(toy / "data" / name)
-
-
-@pytest.fixture(scope="module")
-def saved(toy, tmp_path_factory):
-    """A model that has learned two tasks, in a folder."""
-    model = fresh(toy)
-    model.learn(task(toy, "birds"))
-    model.learn(task(toy, "metals"))
-    folder = tmp_path_factory.mktemp("model") / "model"
-    model.save_pretrained(folder)
-    return model, folder
-
-
-def test_images(toy):
-    return sorted(toy.glob("data/*/test/*/*.png"))
-
-
-test_images.__test__ = False
+def images_of(toy):
+    """All test images of the toy world."""
+    found = sorted(toy.glob("data/*/test/*/*.png"))
+    assert found
+    return found
 
 
 def test_predictions_have_class_probability_task_and_confidence(toy, saved):
     model, _ = saved
-    answer = model.predict(test_images(toy)[0])
+    answer = model.predict(images_of(toy)[0])
     assert answer.label in {"crow", "swan", "robin", "rust", "gold"}
     assert answer.task in {"birds", "metals"}
     assert 0 < answer.probability <= 1
@@ -56,14 +32,14 @@ def test_predictions_have_class_probability_task_and_confidence(toy, saved):
 
 
 def test_zero_shot_classes_can_be_asked_for(toy, saved):
-    answer = saved[0].predict(test_images(toy)[0], classes=["cat", "zebra"])
+    answer = saved[0].predict(images_of(toy)[0], classes=["cat", "zebra"])
     assert answer.label in {"cat", "zebra"}
     assert answer.task in {"birds", "metals"}
 
 
 def test_a_model_that_learned_nothing_needs_classes_and_equals_clip(toy):
     model = fresh(toy)
-    image = test_images(toy)[0]
+    image = images_of(toy)[0]
     with pytest.raises(InputError, match="nothing is learned yet"):
         model.predict(image)
     backbone = model.method.backbone
@@ -79,7 +55,7 @@ def test_a_model_that_learned_nothing_needs_classes_and_equals_clip(toy):
 
 def test_batches_do_not_matter(toy, saved):
     model, _ = saved
-    images = test_images(toy)
+    images = images_of(toy)
     together = model.predict(images)
     assert [answer.label for answer in together] == [model.predict(image).label for image in images]
     backwards = model.predict(images[::-1])[::-1]
@@ -91,7 +67,7 @@ def test_batches_do_not_matter(toy, saved):
 def test_bad_images_are_reported_and_the_others_answered(toy, saved, tmp_path):
     (tmp_path / "empty.png").write_bytes(b"")
     (tmp_path / "text.png").write_text("not an image")
-    good = test_images(toy)[0]
+    good = images_of(toy)[0]
     truncated = tmp_path / "cut.png"
     truncated.write_bytes(good.read_bytes()[:60])
     bad = [tmp_path / "empty.png", tmp_path / "text.png", truncated, tmp_path, tmp_path / "absent.png"]
@@ -104,7 +80,7 @@ def test_bad_images_are_reported_and_the_others_answered(toy, saved, tmp_path):
 
 def test_a_new_process_predicts_identically_without_the_training_data(toy, saved):
     model, folder = saved
-    image = test_images(toy)[3]
+    image = images_of(toy)[3]
     code = (
         "import json, sys; import torch; torch.set_num_threads(1); from dpw import ContinualCLIP;"
         "model = ContinualCLIP.from_pretrained(sys.argv[1]);"
@@ -160,144 +136,9 @@ def test_forgetting_and_its_refusals(toy, saved, tmp_path):
         model.forget("fish")
     model.forget("birds")
     assert model.tasks == ["metals"]
-    assert model.predict(test_images(toy)[0]).label in {"rust", "gold"}
+    assert model.predict(images_of(toy)[0]).label in {"rust", "gold"}
     with pytest.raises(InputError, match="already learned"):
         model.learn(task(toy, "metals"))
-
-
-def files(folder):
-    return {path.name: path.read_bytes() for path in folder.glob("*.safetensors")}
-
-
-def test_tasks_move_between_models_and_the_rest_stays_byte_for_byte(toy, saved, tmp_path):
-    _, folder = saved
-    export_task(folder, "metals", tmp_path / "metals")
-    model = fresh(toy)
-    model.learn(task(toy, "signs"))
-    model.save_pretrained(tmp_path / "other")
-    before = files(tmp_path / "other")
-    assert import_task(tmp_path / "other", tmp_path / "metals") == "metals"
-    after = files(tmp_path / "other")
-    assert before.items() <= after.items()
-    merged = ContinualCLIP.from_pretrained(tmp_path / "other")
-    assert merged.tasks == ["signs", "metals"]
-    assert tensors_digest(merged.method.task_state(1)) == tensors_digest(saved[0].method.task_state(1))
-    remove_task(tmp_path / "other", "metals")
-    assert files(tmp_path / "other") == before
-    with pytest.raises(InputError, match="already has a task"):
-        import_task(folder, tmp_path / "metals")
-
-
-def test_tasks_of_another_clip_or_other_settings_are_refused(toy, saved, tmp_path):
-    from tests.helpers.tiny_clip import save_tiny
-
-    export_task(saved[1], "birds", tmp_path / "birds")
-    other = ContinualCLIP.from_pretrained(save_tiny(tmp_path / "clip", seed=3), settings=SETTINGS)
-    other.save_pretrained(tmp_path / "a")
-    with pytest.raises(StoreError, match="CLIP"):
-        import_task(tmp_path / "a", tmp_path / "birds")
-    fresh(toy, gate=0.5).save_pretrained(tmp_path / "b")
-    with pytest.raises(StoreError, match="gate"):
-        import_task(tmp_path / "b", tmp_path / "birds")
-
-
-def rewrite(path, **changes):
-    """Change a model's JSON and keep its checksum right, as an attacker would."""
-    from dpw.storage import files
-
-    content = json.loads(path.read_text())
-    files.write_json(path, content | changes)
-
-
-def pointing_outside(name):
-    def change(folder, content):
-        entry = content["tasks"][0]
-        hostile = entry | {"tensors": entry["tensors"] | {"file": name}}
-        rewrite(folder / "model.json", tasks=[hostile, *content["tasks"][1:]])
-
-    return change
-
-
-def ten_gigabytes(folder, content):
-    """A header that declares far more than the file holds; size and hash of the file are right."""
-    header = json.dumps(
-        {"image.weight": {"dtype": "F32", "shape": [2500000000], "data_offsets": [0, 10**10]}}
-    )
-    blob = struct.pack("<Q", len(header)) + header.encode()
-    digest = hashlib.sha256(blob).hexdigest()
-    name = f"birds-{digest[:16]}.safetensors"
-    (folder / name).write_bytes(blob)
-    entry = {"file": name, "sha256": digest, "bytes": len(blob)}
-    rewrite(folder / "model.json", tasks=[content["tasks"][0] | {"tensors": entry}])
-
-
-def tensors_of_something_else(folder, content):
-    first, second = content["tasks"]
-    rewrite(folder / "model.json", tasks=[first | {"tensors": content["shared"]}, second])
-
-
-def a_link(folder, content):
-    path = folder / content["tasks"][0]["tensors"]["file"]
-    path.rename(folder.parent / "elsewhere.safetensors")
-    path.symlink_to(folder.parent / "elsewhere.safetensors")
-
-
-def changed(part, **changes):
-    def change(folder, content):
-        rewrite(folder / "model.json", **{part: content[part] | changes})
-
-    return change
-
-
-def a_misspelt_setting(folder, content):
-    method = content["method"]
-    config = method["config"] | {"prefix_lenght": 3}
-    rewrite(folder / "model.json", method=method | {"config": config})
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        pytest.param(pointing_outside("../../etc/passwd"), "refused", id="path out of the folder"),
-        pytest.param(pointing_outside("/etc/passwd"), "refused", id="absolute path"),
-        pytest.param(ten_gigabytes, "valid tensors", id="oversized header"),
-        pytest.param(tensors_of_something_else, "do not fit", id="swapped tensors"),
-        pytest.param(a_link, "link", id="link"),
-        pytest.param(lambda f, _: rewrite(f / "model.json", format=7), "format 7", id="newer format"),
-        pytest.param(changed("method", name="magic"), "'magic'", id="unknown method"),
-        pytest.param(a_misspelt_setting, "prefix_length", id="misspelt setting"),
-        pytest.param(changed("backbone", activation="gelu"), "activation", id="other activation"),
-        pytest.param(changed("backbone", reference="./nowhere"), "nowhere", id="CLIP that is gone"),
-    ],
-)
-def test_hostile_model_folders_are_refused(saved, tmp_path, change, told):
-    folder = tmp_path / "hostile"
-    shutil.copytree(saved[1], folder)
-    change(folder, json.loads((folder / "model.json").read_text()))
-    with pytest.raises((StoreError, InputError)) as caught:
-        ContinualCLIP.from_pretrained(folder)
-    assert "\n" not in str(caught.value)
-    assert told in str(caught.value)
-
-
-def test_a_moved_backbone_can_be_named(toy, saved, tmp_path):
-    shutil.copytree(saved[1], tmp_path / "m")
-    content = json.loads((tmp_path / "m" / "model.json").read_text())
-    moved = content["backbone"] | {"reference": str(tmp_path / "nowhere")}
-    rewrite(tmp_path / "m" / "model.json", backbone=moved)
-    model = ContinualCLIP.from_pretrained(tmp_path / "m", backbone=toy / "clip")
-    assert model.tasks == ["birds", "metals"]
-
-
-@pytest.mark.parametrize("where", ["header", "data", "end"])
-def test_a_flipped_byte_in_a_task_is_refused(saved, tmp_path, where):
-    shutil.copytree(saved[1], tmp_path / "m")
-    path = next((tmp_path / "m").glob("birds-*.safetensors"))
-    content = bytearray(path.read_bytes())
-    content[{"header": 10, "data": len(content) // 2, "end": -1}[where]] ^= 4
-    path.write_bytes(bytes(content))
-    with pytest.raises(StoreError, match=r"birds-.*SHA-256"):
-        ContinualCLIP.from_pretrained(tmp_path / "m")
 
 
 def test_settings_of_a_learned_model_cannot_be_changed(saved):

@@ -1,14 +1,9 @@
 """A plain folder of images is a task."""
 
-import functools
-import operator
 import shutil
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from dpw.data.draws import divide
 from dpw.data.task import Task
 from dpw.errors import InputError
 from tests.helpers.dataset_layouts import image
@@ -52,14 +47,6 @@ def test_the_split_does_not_depend_on_where_the_folder_lies(tmp_path):
     assert [first.test.where(i).split("/")[-2:] for i in range(4)] == [
         second.test.where(i).split("/")[-2:] for i in range(4)
     ]
-
-
-@given(st.lists(st.integers(0, 4), max_size=60), st.floats(0, 0.4), st.floats(0, 0.4), st.integers())
-@settings(max_examples=50)
-def test_a_division_loses_nothing_and_leaves_every_class_something_to_learn(labels, val, test, seed):
-    parts = divide(labels, (val, test), str(seed))
-    assert sorted(functools.reduce(operator.iadd, parts, [])) == list(range(len(labels)))
-    assert {labels[place] for place in parts[-1]} == set(labels)
 
 
 def test_classes_can_be_renamed(tmp_path):

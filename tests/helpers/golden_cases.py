@@ -36,3 +36,8 @@ def assert_close(actual: Tensor, expected: Tensor, what: str = "", tolerance: fl
     error = (actual - expected).abs().max().item()
     bound = tolerance * (1 + expected.abs().max().item())
     assert error <= bound, f"{what}: differs by {error:.3g}, allowed {bound:.3g}"
+
+
+def align(columns: Tensor, expected: Tensor) -> Tensor:
+    """Turn columns so that they point the same way: singular vectors are defined up to sign."""
+    return columns * (columns * expected).sum(dim=0, keepdim=True).sign()

@@ -55,6 +55,14 @@ def tiny_backbone(seed: int = 0) -> Backbone:
     return Backbone(tiny_clip(seed), Preprocessing(size=16, crop=(16, 16)), tiny_tokenizer(), "tiny")
 
 
+def vit_b16() -> Backbone:
+    """CLIP ViT-B/16 shapes without values."""
+    config = CLIPConfig(vision_config={"patch_size": 16})
+    with torch.device("meta"):
+        clip = CLIPModel(config)
+    return Backbone(clip, None, None)
+
+
 def save_tiny(folder: Path, seed: int = 0) -> Path:
     """Write the tiny CLIP as a complete model folder."""
     tiny_clip(seed).save_pretrained(folder)

@@ -3,9 +3,11 @@
 import pytest
 import torch
 
-from dpw.methods import PRESETS, Candidates, configure, create
+from dpw.methods import PRESETS, configure, create
 from dpw.methods.dpw.ablations import TABLES
-from dpw.methods.dpw.variants import VariantAdaptation, VariantTower
+from dpw.methods.dpw.method import DPWTower
+from dpw.methods.dpw.variants import new_tower
+from tests.helpers.tiny_clip import vit_b16
 from tests.helpers.toy_methods import (
     Trainer,
     answers,
@@ -16,14 +18,18 @@ from tests.helpers.toy_methods import (
     toy_method,
     toy_task,
 )
-from tests.methods.dpw.test_method import vit_b16
 
 ROWS = {f"ablation/{name}": preset for table in TABLES.values() for name, preset in table.items()}
+
 # Rows that are the same settings under two names are learned once.
 DIFFERENT = sorted({str(preset): name for name, preset in ROWS.items() if preset}.values())
+
 FIXED = [name for name in DIFFERENT if "cutoff" in name]
+
 ALTERNATIVES = [name for name in DIFFERENT if configure("dpw", name).varied and name not in FIXED[1:]]
+
 ALTERNATIVES += ["ablation/adapter-trained"]
+
 SMALL = {"adapter_rank": 4, "training.learning_rate": 0.1}
 
 every_row = pytest.mark.parametrize("name", DIFFERENT)
@@ -83,52 +89,6 @@ def test_an_interrupted_training_resumes_exactly(name):
         )
 
 
-def test_the_alternatives_with_the_papers_choices_are_the_papers_module():
-    method = learn(toy_method("dpw", **SMALL), toy_task("aircraft"))
-    tower, layers, config = method._tower(0, "image"), method.start.layers("image"), method.config
-    same = VariantTower(dict(tower.named_parameters()), tower.heads, has_cls=True)
-    same.load_state_dict(tower.state_dict())
-    weight, filtered = torch.tensor([0.3, 0.9]), torch.tensor([True, False])
-    x, q = torch.randn(2, 5, 48), torch.randn(2, 6, 5, 8)
-    for block in range(2):
-        ours = method.image_adaptation(0, weight, filtered).value(block, x, q, slice(0, 5))
-        variant = VariantAdaptation(same, method.down_image, config, weight, filtered, None, layers)
-        torch.testing.assert_close(variant.value(block, x, q, slice(0, 5)), ours)
-
-
-def test_trained_attention_starts_as_the_frozen_one():
-    frozen, trained = (
-        toy_method("dpw", f"ablation/scores-{kind}attention", **SMALL) for kind in ("", "trained-")
-    )
-    pixels, question = some_pixels(), toy_task("aircraft")
-    logits = [learn(one, question, steps=0) for one in (frozen, trained)]
-    first, second = (answers(one, pixels, questions(one)[0]) for one in logits)
-    torch.testing.assert_close(first, second, rtol=1e-4, atol=1e-4)
-
-
-def test_a_shared_trained_down_projection_forgets():
-    method = learn(
-        toy_method("dpw", "ablation/adapter-trained", image_bias=1.0, **SMALL), toy_task("aircraft")
-    )
-    question, pixels = Candidates.among(method.tasks[0].group()), some_pixels()
-    before, down = answers(method, pixels, question), method.down_image.clone()
-    learn(method, toy_task("dtd"))
-    assert not torch.equal(method.down_image, down)
-    method.forget(1)
-    assert not torch.equal(answers(method, pixels, question), before)
-
-
-def test_lora_starts_without_any_effect_of_the_adapter():
-    adapted = toy_method("dpw", "ablation/adapter-lora", **SMALL)
-    without = toy_method("dpw", "ablation/no-rwm", **SMALL)
-    learned = [learn(one, toy_task("aircraft"), steps=0) for one in (adapted, without)]
-    first, second = (answers(one, some_pixels(), questions(one)[0]) for one in learned)
-    torch.testing.assert_close(first, second)
-
-
-# ------------------------------------------------------------------------- parameter counts of the tables
-
-
 @pytest.fixture(scope="module")
 def clip():
     """ViT-B/16 with the shapes of its projections but no values worth an SVD."""
@@ -137,9 +97,6 @@ def clip():
 
 def millions(clip, preset: str, heads: tuple[int, int] = (12, 8), **settings) -> float:
     """Learned parameters of eleven tasks, in millions, with given heads of the prefix branch."""
-    from dpw.methods.dpw.method import DPWTower
-    from dpw.methods.dpw.variants import new_tower
-
     config, total = configure("dpw", preset, settings), 0
     layers = {
         "image": clip.clip.vision_model.encoder.layers,

@@ -2,15 +2,13 @@
 
 import pytest
 import torch
-from transformers import CLIPConfig, CLIPModel
 
-from dpw.clip.backbone import Backbone
 from dpw.data.images import Images
 from dpw.methods import Candidates, create
 from dpw.methods.dpw.method import DPWTower
 from dpw.storage.files import tensors_digest
 from tests.helpers.golden_methods import golden_dpw
-from tests.helpers.tiny_clip import tiny_backbone
+from tests.helpers.tiny_clip import tiny_backbone, vit_b16
 
 
 def plain_logits(method, pixels, group):
@@ -116,14 +114,6 @@ def test_state_round_trip_gives_equal_logits():
             assert torch.equal(method.logits(images, question), fresh.logits(images, question))
 
 
-def vit_b16() -> Backbone:
-    """CLIP ViT-B/16 shapes without values."""
-    config = CLIPConfig(vision_config={"patch_size": 16})
-    with torch.device("meta"):
-        clip = CLIPModel(config)
-    return Backbone(clip, None, None)
-
-
 def count(name: str, heads: tuple[int, int], rank: int, own_slice: bool) -> int:
     """Learned parameters of one task of DPW on ViT-B/16."""
     backbone, total = vit_b16(), 0
@@ -150,12 +140,6 @@ def test_parameter_counts_of_the_paper():
     down = 12 * 4 * (768 + 512)
     assert round(reduced / 1e6, 2) == 4.54
     assert round((reduced + down) / 1e6, 1) == 4.6
-
-
-def test_diki_has_163840_parameters_a_task_on_vit_b16():
-    method = create("diki", vit_b16())
-    module = method.new_module(None, None, None)
-    assert sum(parameter.numel() for parameter in module.parameters()) == 163_840
 
 
 def test_reduced_heads_and_refused_settings():

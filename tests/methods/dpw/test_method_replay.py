@@ -9,9 +9,8 @@ from dpw.engine.optimization import learning_rate, make_optimizer
 from dpw.functional import fit_gaussian, transfer_avg_last
 from dpw.methods import Candidates, create
 from dpw.methods.dpw.method import DPW
-from tests.helpers.golden_cases import assert_close, load
+from tests.helpers.golden_cases import align, assert_close, load
 from tests.helpers.golden_methods import backbone_with_prompts, settings, shared_down, stack, task_tensors
-from tests.methods.dpw.test_method_golden import align
 
 BLOCKS = 2
 TOWERS = (("image", "visual"), ("text", "text"))
