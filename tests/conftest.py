@@ -90,7 +90,7 @@ def data_root(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def real_root() -> Path:
-    """Real subsets in the same layouts, where the environment names a folder of them."""
+    """Real subsets in the same layouts, for tests marked `real`; the folder is named by the environment."""
     if "DPW_REAL_DATA" not in os.environ:
-        pytest.skip("DPW_REAL_DATA is not set")
+        pytest.fail("DPW_REAL_DATA must name a folder of public datasets: make test-real DATA=FOLDER")
     return Path(os.environ["DPW_REAL_DATA"])

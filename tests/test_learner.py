@@ -11,14 +11,13 @@ from PIL import Image
 from dpw import ContinualCLIP
 from dpw.errors import InputError, Interrupted
 from dpw.storage.files import tensors_digest
+from tests.helpers.checks import nonempty
 from tests.helpers.toy_learner import fresh, task
 
 
 def images_of(toy):
     """All test images of the toy world."""
-    found = sorted(toy.glob("data/*/test/*/*.png"))
-    assert found
-    return found
+    return nonempty(sorted(toy.glob("data/*/test/*/*.png")))
 
 
 def test_predictions_have_class_probability_task_and_confidence(toy, saved):
@@ -59,7 +58,7 @@ def test_batches_do_not_matter(toy, saved):
     together = model.predict(images)
     assert [answer.label for answer in together] == [model.predict(image).label for image in images]
     backwards = model.predict(images[::-1])[::-1]
-    for one, other in zip(together, backwards, strict=True):
+    for one, other in nonempty(zip(together, backwards, strict=True)):
         assert one.label == other.label
         assert one.probability == pytest.approx(other.probability, abs=1e-4)
 
@@ -113,7 +112,7 @@ def test_learning_in_two_sessions_equals_learning_in_one(toy, saved, tmp_path):
     again = ContinualCLIP.from_pretrained(tmp_path / "m")
     again.learn(task(toy, "metals"))
     again.save_pretrained(tmp_path / "m")
-    names = {path.name for path in (tmp_path / "m").glob("*.safetensors")}
+    names = {path.name for path in nonempty((tmp_path / "m").glob("*.safetensors"))}
     assert names == {path.name for path in saved[1].glob("*.safetensors")}
 
 

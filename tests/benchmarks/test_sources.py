@@ -6,6 +6,7 @@ import pytest
 
 from dpw.benchmarks import load_benchmark
 from dpw.benchmarks.sources import ZSCL_CIFAR100_ORDER
+from tests.helpers.checks import nonempty
 
 
 @pytest.mark.parametrize("steps", [10, 20, 50])
@@ -18,7 +19,7 @@ def test_cifar100_in_steps_with_the_published_order(data_root, steps):
     assert classes == [whole.classes[label] for label in ZSCL_CIFAR100_ORDER]
     assert sorted(ZSCL_CIFAR100_ORDER) == list(range(100))
     assert loaded.tasks[0].prompts()[0] == "a bad photo of a class 87."
-    for task in loaded.tasks[:3]:
+    for task in nonempty(loaded.tasks[:3]):
         assert set(task.train.labels) == set(range(100 // steps))
         assert len(task.train) == 5 * 100 // steps
 

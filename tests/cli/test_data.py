@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpw.cli import app
+from tests.helpers.checks import nonempty
 from tests.helpers.dataset_layouts import BUILDERS, image
 
 
@@ -18,7 +19,7 @@ def run(*arguments):
 def test_a_check_has_a_line_for_each_dataset_and_succeeds_when_all_are_usable(data_root):
     result = run("data", "check", data_root, "--subset", "--images")
     assert result.exit_code == 0, result.output
-    assert all(name in result.output for name in BUILDERS)
+    assert all(name in result.output for name in nonempty(BUILDERS))
     assert "40 of 48000" in result.output
 
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.helpers.checks import nonempty
 from tests.helpers.command_line import dpw
 
 
@@ -23,7 +24,7 @@ def test_mini_runs_offline(capsys, tmp_path):
     assert code == 0, err
     result = json.loads(out)
     assert result["model"] == "mini"
-    assert all(accuracy > 20 for accuracy in result["zero_shot"])
+    assert all(accuracy > 20 for accuracy in nonempty(result["zero_shot"]))
 
 
 @pytest.mark.usefixtures("no_network")

@@ -97,6 +97,7 @@ def test_links_out_of_the_folder_are_refused(tmp_path):
         Task.from_folder(tmp_path / "pets")
 
 
+@pytest.mark.real
 def test_a_real_folder(real_root):
     task = Task.from_folder(real_root / "intel_scenes", templates=("a photo of a {} scene.",))
     assert len(task.classes) == 6

@@ -7,6 +7,8 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
+from tests.helpers.checks import nonempty
+
 FOLDER = Path(__file__).parents[1] / "golden"
 
 
@@ -26,7 +28,7 @@ def load_json(name: str) -> dict:
 def names(*prefixes: str) -> list[str]:
     """All cases whose file name begins with one of the prefixes."""
     found = sorted(path.stem for path in FOLDER.glob("*.safetensors"))
-    return [name for name in found if name.startswith(prefixes)]
+    return nonempty(name for name in found if name.startswith(prefixes))
 
 
 def assert_close(actual: Tensor, expected: Tensor, what: str = "", tolerance: float = 1e-5) -> None:

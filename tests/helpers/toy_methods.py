@@ -16,6 +16,7 @@ from dpw.data.task import Task
 from dpw.engine.optimization import make_optimizer, parameter_groups
 from dpw.methods.base import Method
 from dpw.methods.candidates import Candidates
+from tests.helpers.checks import nonempty
 from tests.helpers.tiny_clip import tiny_backbone
 
 SIDE = 16
@@ -162,7 +163,7 @@ def reload(method: Method) -> Method:
 
 def questions(method: Method) -> list[Candidates]:
     """Task-incremental questions about every learned task and the class-incremental one over all."""
-    groups = [task.group() for task in method.tasks]
+    groups = [task.group() for task in nonempty(method.tasks)]
     return [*map(Candidates.among, groups), Candidates.learned(groups)]
 
 

@@ -5,6 +5,7 @@ import torch
 
 from dpw.data.reference import seeded
 from dpw.methods.lwf import random_tokens
+from tests.helpers.checks import nonempty
 from tests.helpers.tiny_clip import tiny_backbone
 from tests.helpers.toy_methods import Trainer, learn, toy_method, toy_task
 
@@ -14,7 +15,7 @@ def test_a_student_equal_to_its_teacher_feels_no_pull(name):
     method = learn(toy_method(name), toy_task("aircraft"))
     trainer = Trainer(method, toy_task("dtd"))
     pull = torch.autograd.grad(method.restraint(), list(method.weights().values()), allow_unused=True)
-    assert all(gradient is None or gradient.abs().max() < 1e-4 for gradient in pull)
+    assert all(gradient is None or gradient.abs().max() < 1e-4 for gradient in nonempty(pull))
     trainer.run(3)
     pull = torch.autograd.grad(method.restraint(), list(method.weights().values()), allow_unused=True)
     assert max(float(gradient.abs().max()) for gradient in pull if gradient is not None) > 1e-4

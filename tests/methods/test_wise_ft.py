@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from tests.helpers.checks import nonempty
 from tests.helpers.toy_methods import Trainer, copied, learn, toy_method, toy_task
 
 
@@ -19,7 +20,7 @@ def test_wise_ft_at_both_ends(keep, same_as):
     trainer.run(2)
     expected = {"start": start, "end": weights(method)}[same_as]
     trainer.end()
-    assert all(torch.equal(tensor, expected[name]) for name, tensor in method.weights().items())
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in nonempty(method.weights().items()))
 
 
 @pytest.mark.parametrize("anchor", ["previous", "zeroshot"])
@@ -30,5 +31,5 @@ def test_wise_ft_mixes_four_parts_with_one_part_of_its_anchor(anchor):
     end = weights(trainer.run(2).method)
     trainer.end()
     assert method.start is None
-    for name, tensor in method.weights().items():
+    for name, tensor in nonempty(method.weights().items()):
         torch.testing.assert_close(tensor, 0.8 * end[name] + 0.2 * start[name])

@@ -4,6 +4,7 @@ import itertools
 
 from dpw.report import style
 from dpw.report.figures import label_points
+from tests.helpers.checks import nonempty
 
 
 def test_names_of_close_points_do_not_overlap():
@@ -13,4 +14,4 @@ def test_names_of_close_points_do_not_overlap():
     label_points(axis, points)
     figure.canvas.draw()
     boxes = [text.get_window_extent() for text in axis.texts]
-    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    assert not any(a.overlaps(b) for a, b in nonempty(itertools.combinations(boxes, 2)))

@@ -19,8 +19,14 @@ def test_every_method_has_a_page_that_the_index_names(name):
     assert f"(methods/{name}.md)" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
 
 
+def test_there_are_links():
+    assert all(
+        "](" in page.read_text(encoding="utf-8") for page in (ROOT / "README.md", ROOT / "docs" / "index.md")
+    )
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
-    links = re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8"))
-    local = [link for link in links if "://" not in link]
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    local = [link for link in links if "://" not in link and not link.startswith("mailto:")]
     assert [link for link in local if not (page.parent / link).exists()] == []

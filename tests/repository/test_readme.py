@@ -1,4 +1,4 @@
-"""Every command of the README is executed, and every link leads somewhere."""
+"""Every command of the README is executed."""
 
 import re
 import shlex
@@ -71,10 +71,3 @@ def test_python_example(monkeypatch, desk):
     exec(code, scope)
     assert scope["answer"].label in {"crow", "swan", "scratch", "dent"}
     assert (desk / "my-model" / "model.json").exists()
-
-
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=str)
-def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        if not target.startswith(("http://", "https://", "mailto:")):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"

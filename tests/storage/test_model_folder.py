@@ -11,12 +11,13 @@ from dpw import ContinualCLIP
 from dpw.errors import InputError, StoreError
 from dpw.storage.files import tensors_digest, write_json
 from dpw.storage.model_folder import export_task, import_task, remove_task
+from tests.helpers.checks import nonempty
 from tests.helpers.tiny_clip import save_tiny
 from tests.helpers.toy_learner import SETTINGS, fresh, task
 
 
 def files(folder):
-    return {path.name: path.read_bytes() for path in folder.glob("*.safetensors")}
+    return {path.name: path.read_bytes() for path in nonempty(folder.glob("*.safetensors"))}
 
 
 def test_tasks_move_between_models_and_the_rest_stays_byte_for_byte(toy, saved, tmp_path):

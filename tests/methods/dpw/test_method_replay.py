@@ -9,6 +9,7 @@ from dpw.engine.optimization import learning_rate, make_optimizer
 from dpw.functional import fit_gaussian, transfer_avg_last
 from dpw.methods import Candidates, create
 from dpw.methods.dpw.method import DPW
+from tests.helpers.checks import nonempty
 from tests.helpers.golden_cases import align, assert_close, load
 from tests.helpers.golden_methods import backbone_with_prompts, settings, shared_down, stack, task_tensors
 
@@ -134,7 +135,7 @@ def test_the_authors_run_is_replayed():
         replay.begin(index)
         replay.train(index)
         expected = task_tensors(replay.case, index, BLOCKS, f"task{index}.best.")
-        for name, tensor in expected.items():
+        for name, tensor in nonempty(expected.items()):
             assert_close(replay.method.task_state(index)[name], tensor, f"task {index}: {name}")
         matrix.append(replay.accuracy_row())
     assert matrix == replay.meta["accuracy_matrix"]

@@ -5,7 +5,6 @@ import torch
 
 from dpw.benchmarks import load_benchmark
 from dpw.clip.backbone import Backbone
-from dpw.clip.pretrained import EMBEDDED
 from dpw.data.pixels import PixelCache
 from dpw.engine.feeding import SplitImages
 from dpw.engine.training import Trainer
@@ -20,8 +19,6 @@ TASKS = 3
 @pytest.fixture(scope="module")
 def learned():
     """DPW after a short training on the first tasks of `mini`."""
-    if not EMBEDDED["mini"].is_dir():
-        pytest.skip("the embedded model is not there")
     tasks = load_benchmark("mini").tasks[:TASKS]
     settings = {"training.iterations": 20, "training.select": "last"}
     method = create("dpw", Backbone.from_pretrained("mini"), settings=settings)
