@@ -9,12 +9,12 @@ import dpw
 SOURCE = Path(dpw.__file__).parent
 TESTS = Path(__file__).parents[1]
 APART = ("repository", "helpers")
-# Of all methods at once, so of no single module.
-BATTERY = Path("methods/test_battery.py")
+# About a whole room, so about no single module of it.
+WHOLE_ROOM = {Path("methods/test_battery.py"), Path("storage/test_old_formats.py")}
 FILES = [
     path
     for path in sorted(path.relative_to(TESTS) for path in TESTS.rglob("test_*.py"))
-    if path.parts[0] not in APART and path != BATTERY
+    if path.parts[0] not in APART and path not in WHOLE_ROOM
 ]
 
 
@@ -40,6 +40,10 @@ def test_a_test_of_nothing_would_be_noticed():
     assert mirrored(Path("test_backbone.py")) is None
 
 
-def test_helpers_and_fixtures_hold_no_tests():
-    assert (TESTS / BATTERY).is_file()
+def test_helpers_hold_no_tests():
+    assert (TESTS / "helpers").is_dir()
     assert not list((TESTS / "helpers").rglob("test_*.py"))
+
+
+def test_what_is_about_a_whole_room_is_there():
+    assert [path for path in WHOLE_ROOM if not (TESTS / path).is_file()] == []
