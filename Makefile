@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test demo table lint types unit soak slow bench bench-quick site format clean gallery
+.PHONY: test test-real demo table lint types unit soak slow bench bench-quick site format clean gallery
 
 test: lint types unit
 
@@ -22,7 +22,12 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 unit: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --durations=10
+
+# The tests on real images: make test-real DATA=FOLDER, with subsets of the public datasets in their layouts.
+test-real: $(STAMP)
+	@test -d "$(DATA)" || { echo "make test-real needs DATA=FOLDER, a folder of public datasets as 'dpw data get' lays them out."; exit 1; }
+	DPW_REAL_DATA="$(DATA)" OMP_NUM_THREADS=1 $(BIN)/pytest -m real
 
 # Continual learning in minutes: three methods on the embedded model and benchmark, a table and a picture.
 demo: $(STAMP)
@@ -37,7 +42,7 @@ table: $(STAMP)
 
 # Two hundred kills instead of twenty.
 soak: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow tests/engine
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow tests/runs/test_run.py
 
 slow: $(STAMP)
 	$(BIN)/pytest -m slow

@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
+from dpw.benchmarks.mini.presets import SETTINGS
 
 from dpw.benchmarks import get_benchmark
 from dpw.benchmarks.mini import DOMAINS, IMAGES_PER_CLASS
 from dpw.benchmarks.mini.outside import captioned
-from dpw.benchmarks.mini.presets import SETTINGS
 from dpw.methods import METHODS, configure
 from dpw.runs.run import RunConfig, RunOptions, method_config, start
-from tests.tiny import save_tiny
+from tests.helpers.checks import nonempty
+from tests.helpers.tiny_clip import save_tiny
 
 pytest.importorskip("sklearn")
 
@@ -20,7 +21,7 @@ SMALL = {"router_iterations": 1, "reference_iterations": 1, "memory": 8, "prefix
 def test_pictures_from_outside_are_the_same_for_a_seed():
     first, again, other = captioned(3, 4), captioned(3, 4), captioned(4, 4)
     assert first.captions == again.captions != other.captions
-    for one, same in zip(first.images, again.images, strict=True):
+    for one, same in nonempty(zip(first.images, again.images, strict=True)):
         assert np.array_equal(np.asarray(one.image), np.asarray(same.image))
 
 

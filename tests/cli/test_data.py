@@ -1,4 +1,4 @@
-"""`dpw data` and `dpw benchmarks` on the command line."""
+"""`dpw data` on the command line."""
 
 import json
 import subprocess
@@ -8,27 +8,23 @@ import pytest
 from typer.testing import CliRunner
 
 from dpw.cli import app
-from tests.data.layouts import BUILDERS, build_all, image
+from tests.helpers.checks import nonempty
+from tests.helpers.dataset_layouts import BUILDERS, image
 
 
 def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return build_all(tmp_path_factory.mktemp("data"))
-
-
-def test_a_check_has_a_line_for_each_dataset_and_succeeds_when_all_are_usable(root):
-    result = run("data", "check", root, "--subset", "--images")
+def test_a_check_has_a_line_for_each_dataset_and_succeeds_when_all_are_usable(data_root):
+    result = run("data", "check", data_root, "--subset", "--images")
     assert result.exit_code == 0, result.output
-    assert all(name in result.output for name in BUILDERS)
+    assert all(name in result.output for name in nonempty(BUILDERS))
     assert "40 of 48000" in result.output
 
 
-def test_a_check_fails_when_one_that_was_asked_for_is_not_usable(root, tmp_path):
-    assert run("data", "check", root).exit_code == 1
+def test_a_check_fails_when_one_that_was_asked_for_is_not_usable(data_root, tmp_path):
+    assert run("data", "check", data_root).exit_code == 1
     BUILDERS["mnist"](tmp_path)
     assert run("data", "check", tmp_path, "--subset").exit_code == 1
     assert run("data", "check", tmp_path, "--subset", "--only", "mnist").exit_code == 0
@@ -40,24 +36,12 @@ def test_the_first_problem_is_shown_with_its_remedy(tmp_path):
     assert "dpw data get food" in result.output
 
 
-def test_a_check_in_json_has_all_problems(root):
-    result = run("data", "check", root, "--json", "--protocol", "zscl")
+def test_a_check_in_json_has_all_problems(data_root):
+    result = run("data", "check", data_root, "--json", "--protocol", "zscl")
     reports = json.loads(result.output)["datasets"]
     assert [report["name"] for report in reports] == list(BUILDERS)
     assert reports[0]["counts"] == {"classes": 3, "train": 15, "val": None, "test": 9}
     assert len(reports[0]["problems"]) == 3
-
-
-def test_benchmarks_are_listed_with_their_sizes():
-    text = run("benchmarks").output
-    assert "mtil-order2" in text
-    listed = json.loads(run("benchmarks", "--json").output)
-    assert {entry["name"]: entry["classes"] for entry in listed}["mtil"] == 1200
-
-
-def test_one_benchmark_is_shown_with_the_sizes_on_disk(root):
-    shown = json.loads(run("benchmarks", "mtil", "--data-root", root, "--json", "--shots", "1").output)
-    assert [task["train"] for task in shown["tasks"]][:2] == [3, 4]
 
 
 @pytest.mark.parametrize(

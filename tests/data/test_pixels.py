@@ -15,6 +15,7 @@ from dpw.data import segments
 from dpw.data.pixels import PixelCache, training_pixels
 from dpw.data.task import Split, Task
 from dpw.errors import InputError
+from tests.helpers.checks import nonempty
 
 TINY = Preprocessing(size=8, crop=(8, 8))
 RECORD = 3 * 8 * 8
@@ -110,7 +111,7 @@ def test_old_pixels_make_way_for_new_ones(tmp_path, monkeypatch):
     PixelCache(TINY, tmp_path, limit).pixels(old, range(24))
     source, new = pictures(4)
     source.key = lambda index: f"new {index}"
-    for path in tmp_path.rglob("*.pixels"):
+    for path in nonempty(tmp_path.rglob("*.pixels")):
         os.utime(path, (1, 1))
     for _ in range(2):
         PixelCache(TINY, tmp_path, limit).pixels(new, range(4))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dpw.data.root import Root
 from dpw.errors import InputError
-from tests.data.layouts import image
+from tests.helpers.dataset_layouts import image
 
 parts = st.sampled_from(["..", ".", "", "a", "b.jpg", "c:", "\\", "secret.jpg", "inside"])
 

@@ -5,33 +5,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from dpw.data.draws import few_shot
 from dpw.data.public import load_public
 from dpw.data.shots import few_shot_task, listed_task
 from dpw.data.task import Split, Task
 from dpw.errors import InputError
-
-labelled = st.lists(st.integers(0, 5), max_size=80)
-
-
-@given(labelled, st.integers(1, 20), st.integers())
-def test_a_draw_takes_k_of_each_class_or_all_there_are(labels, shots, seed):
-    chosen = few_shot(labels, shots, seed=seed, dataset="d", split="train")
-    assert len(set(chosen)) == len(chosen)
-    drawn, present = Counter(labels[place] for place in chosen), Counter(labels)
-    assert drawn == {label: min(shots, count) for label, count in present.items()}
-
-
-def test_a_draw_depends_on_seed_dataset_and_split_only():
-    labels = [0] * 30 + [1] * 30
-    choose = {"seed": 1, "dataset": "dtd", "split": "train"}
-    first = few_shot(labels, 5, **choose)
-    assert first == few_shot(labels, 5, **choose)
-    for other in ({"seed": 2}, {"dataset": "food"}, {"split": "val"}):
-        assert first != few_shot(labels, 5, **(choose | other))
 
 
 def toy(val=True):

@@ -2,7 +2,7 @@
 
 import torch
 
-from tests.methods.loop import Trainer, copied, learn, some_pixels, toy_method, toy_task
+from tests.helpers.toy_methods import Trainer, copied, learn, some_pixels, toy_method, toy_task
 
 
 def test_starts_every_task_as_the_merged_model_to_the_bit():

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from dpw.methods import Candidates, ClassGroup
 from dpw.methods.coleclip import ReadOnlyPrompts, hidden_negatives, steps_of
 from dpw.methods.config import TrainingConfig
-from tests.methods.loop import Trainer, answers, learn, some_pixels, toy_method, toy_task
-from tests.tiny import tiny_backbone
+from tests.helpers.tiny_clip import tiny_backbone
+from tests.helpers.toy_methods import Trainer, answers, learn, some_pixels, toy_method, toy_task
 
 
 def coleclip(*tasks: str):

@@ -4,7 +4,7 @@ import torch
 
 from dpw.data.images import Images
 from dpw.methods import METHODS, Candidates, ClassGroup
-from tests.methods.loop import (
+from tests.helpers.toy_methods import (
     ToyImages,
     Trainer,
     answers,

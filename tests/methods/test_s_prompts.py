@@ -5,8 +5,9 @@ import torch
 from dpw.data.images import Images
 from dpw.methods import Candidates, ClassGroup
 from dpw.methods.s_prompts import Context, ExtraTokens
-from tests.methods.loop import Trainer, answers, learn, some_pixels, toy_method, toy_task
-from tests.tiny import tiny_backbone
+from tests.helpers.checks import nonempty
+from tests.helpers.tiny_clip import tiny_backbone
+from tests.helpers.toy_methods import Trainer, answers, learn, some_pixels, toy_method, toy_task
 
 
 def test_the_place_of_image_tokens_does_not_matter():
@@ -52,8 +53,8 @@ def test_every_image_goes_to_the_task_of_its_nearest_centre():
         trainer = Trainer(method, toy_task(name)).run(1)
         trainer.end()
         batches[name] = next(trainer.images.batches())[0]
-    assert [module.router["centres"].shape for module in method.bank] == [(2, 16)] * len(method.bank)
-    for index, pixels in enumerate(batches.values()):
+    assert [module.router["centres"].shape for module in method.bank] == [(2, 16)] * len(batches)
+    for index, pixels in nonempty(enumerate(batches.values())):
         route = method.route(Images.of(pixels))
         assert route.task.tolist() == [index] * len(pixels)
         assert route.weight.tolist() == [1.0] * len(pixels)

@@ -5,7 +5,7 @@ import torch
 from dpw.data.images import Images
 from dpw.methods import Candidates, ClassGroup
 from dpw.methods.feature_cache import FeatureCache
-from tests.methods.loop import answers, learn, some_pixels, toy_method, toy_task
+from tests.helpers.toy_methods import answers, learn, some_pixels, toy_method, toy_task
 
 GROUP = ClassGroup("trees", ("oak", "fir"), ("a photo of a {}.",))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dpw.report import write_report
-from tests.engine.toy import make_toy, run
+from tests.helpers.toy_runs import run
 
 TRAINING = {"training.epochs": 2, "training.batch_size": 4}
 SETTINGS = {
@@ -14,18 +14,17 @@ SETTINGS = {
 }
 
 
-def make_runs(folder):
+def make_runs(toy, folder):
     """A folder of runs over the toy benchmark."""
-    toy = make_toy(folder / "toy")
     for method, settings in SETTINGS.items():
-        run(toy, folder / "runs" / f"{method}-seed0", method=method, settings=settings)
-    run(toy, folder / "runs" / "dpw-seed1", settings=SETTINGS["dpw"], seed=1)
-    return folder / "runs"
+        run(toy, folder / f"{method}-seed0", method=method, settings=settings)
+    run(toy, folder / "dpw-seed1", settings=SETTINGS["dpw"], seed=1)
+    return folder
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory):
-    return make_runs(tmp_path_factory.mktemp("finished"))
+def runs(toy, tmp_path_factory):
+    return make_runs(toy, tmp_path_factory.mktemp("finished"))
 
 
 @pytest.fixture(scope="session")

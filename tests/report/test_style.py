@@ -1,12 +1,9 @@
-"""Colours are kept, tell lines apart, and names never touch."""
-
-import itertools
+"""Colours are kept and tell lines apart."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dpw.report import style
-from dpw.report.figures import label_points
 
 NAMES = st.lists(st.text("abcdefgh-", min_size=1, max_size=12), min_size=1, max_size=20, unique=True)
 
@@ -29,16 +26,6 @@ def test_up_to_seven_lines_have_seven_colours():
 def test_two_lines_never_share_colour_and_marker(names):
     pairs = [(look.colour, look.marker, look.dash) for look in style.looks(names).values()]
     assert len(set(pairs)) == len(pairs)
-
-
-def test_names_of_close_points_do_not_overlap():
-    figure, (axis,) = style.new_figure(6, 3.5)
-    points = [(1000.0 + x, 50 + 0.01 * x, f"method {x}") for x in range(8)]
-    axis.plot([x for x, _, _ in points], [y for _, y, _ in points], "o")
-    label_points(axis, points)
-    figure.canvas.draw()
-    boxes = [text.get_window_extent() for text in axis.texts]
-    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
 
 
 def test_an_inline_drawing_has_ids_of_its_own_and_the_ink_of_the_page(tmp_path):

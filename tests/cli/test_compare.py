@@ -1,0 +1,37 @@
+"""`dpw compare` on the command line."""
+
+import csv
+import io
+import json
+
+from typer.testing import CliRunner
+
+from dpw.cli import app
+from dpw.errors import InputError
+from dpw.report.comparison import FORMATS
+from tests.helpers.checks import nonempty
+from tests.helpers.finished_runs import finished
+
+
+def test_the_command_writes_every_format(tmp_path):
+    finished(tmp_path / "a")
+    finished(tmp_path / "b", seed=2, metrics={"last": 52.0})
+    written = {}
+    for form in nonempty(FORMATS):
+        result = CliRunner().invoke(app, ["compare", str(tmp_path), "--format", form])
+        assert result.exit_code == 0, result.output
+        written[form] = result.output
+    assert "51.0 ± 1.4" in written["text"]
+    assert "| dpw | measured | coop | 2 |" in written["markdown"]
+    assert r"51.0 $\pm$ 1.4" in written["latex"]
+    rows = list(csv.DictReader(io.StringIO(written["csv"])))
+    assert (rows[0]["seeds"], rows[0]["last"], rows[0]["model"]) == ("1 2", "51.0", "clip")
+    assert rows[-1]["source"].startswith("published")
+
+
+def test_a_folder_without_a_finished_run_is_refused_in_one_sentence(tmp_path):
+    result = CliRunner().invoke(app, ["compare", str(tmp_path)])
+    assert isinstance(result.exception, InputError)
+    (tmp_path / "run.json").write_text(json.dumps({}))
+    result = CliRunner().invoke(app, ["compare", str(tmp_path)])
+    assert "not finished" in str(result.exception)

@@ -1,0 +1,114 @@
+"""`dpw learn`, `predict`, `tasks` and `forget`, with good and bad input."""
+
+import json
+
+import pytest
+
+from tests.helpers.command_line import dpw
+
+SMALL = ["--set", "prefix_length=2", "--set", "adapter_rank=4", "--set", "training.epochs=1"]
+
+
+@pytest.fixture(scope="module")
+def taught(toy, tmp_path_factory):
+    """A model that learned birds and metals from the command line."""
+    from typer.testing import CliRunner
+
+    from dpw.cli import app
+
+    model = tmp_path_factory.mktemp("taught") / "model"
+    runner = CliRunner()
+    start = ["learn", str(toy / "data" / "birds"), "--into", str(model), "--model", str(toy / "clip"), *SMALL]
+    first = runner.invoke(app, start)
+    assert first.exit_code == 0, first.output
+    second = runner.invoke(app, ["learn", str(toy / "data" / "metals"), "--into", str(model)])
+    assert second.exit_code == 0, second.output
+    assert "% right on 8 images kept for testing" in second.output
+    assert "now knows: birds, metals" in second.output
+    return model
+
+
+@pytest.mark.usefixtures("no_network")
+def test_predictions_as_text_and_as_json(capsys, toy, taught):
+    image = toy / "data" / "birds" / "test" / "crow" / "0.png"
+    code, out, _ = dpw(capsys, "predict", taught, image)
+    assert code == 0
+    assert out.startswith(str(image))
+    assert "task" in out
+    code, out, _ = dpw(capsys, "predict", taught, image, "--json", "--top", "3")
+    answer = json.loads(out)[0]
+    assert set(answer) == {"image", "class", "probability", "task", "confidence", "error", "alternatives"}
+    assert len(answer["alternatives"]) == 2
+
+
+def test_zero_shot_prediction_needs_no_learning(capsys, toy):
+    image = toy / "data" / "birds" / "test" / "crow" / "0.png"
+    code, out, _ = dpw(capsys, "predict", toy / "clip", image, "--classes", "cat, zebra")
+    assert code == 0
+    assert "cat" in out or "zebra" in out
+    code, _, err = dpw(capsys, "predict", toy / "clip", image)
+    assert code == 2
+    assert "nothing is learned" in err
+
+
+def test_bad_images_fail_the_command_but_not_the_others(capsys, toy, taught, tmp_path):
+    good = toy / "data" / "birds" / "test" / "crow" / "0.png"
+    code, out, err = dpw(capsys, "predict", taught, tmp_path / "absent.png", good, tmp_path)
+    assert code == 2
+    assert str(good) in out
+    assert "absent.png does not exist" in err
+    assert "is a folder" in err
+
+
+def test_tasks_are_listed_exported_imported_and_forgotten(capsys, taught, tmp_path):
+    code, out, _ = dpw(capsys, "tasks", taught)
+    assert code == 0
+    assert "birds: 3 classes (crow, robin, swan)" in out
+    assert dpw(capsys, "tasks", "export", taught, "birds", tmp_path / "birds")[0] == 0
+    assert "now knows: metals" in dpw(capsys, "forget", taught, "birds")[1]
+    assert "imported birds" in dpw(capsys, "tasks", "import", taught, tmp_path / "birds")[1]
+    listed = json.loads(dpw(capsys, "tasks", taught, "--json")[1])
+    assert [task["name"] for task in listed["tasks"]] == ["metals", "birds"]
+
+
+MISTAKES = [
+    (["learn", "nowhere", "--into", "m", "--model", "{clip}"], "nowhere is not a folder"),
+    (["learn", "{birds}", "--into", "m"], "--model mini"),
+    (["learn", "{birds}", "--into", "m", "--model", "nothing"], "no CLIP model at 'nothing'"),
+    (["learn", "{birds}", "--into", "m", "--model", "{clip}", "--method", "magic"], "no method is called"),
+    (["learn", "{birds}", "--into", "m", "--model", "{clip}", "--set", "gaet=1"], "did you mean 'gate'"),
+    (["learn", "{birds}", "--into", "m", "--model", "{clip}", "--set", "gate"], "key=value"),
+    (["learn", "{birds}", "--into", "m", "--model", "{clip}", "--template", "a photo"], "exactly one {}"),
+    (["predict", "nowhere", "x.png"], "no CLIP model at 'nowhere'"),
+    (["tasks", "nowhere"], "not a dpw model"),
+    (["forget", "nowhere", "birds"], "not a dpw model"),
+    (["tasks", "export", "{model}", "fish", "there"], "no task called 'fish'"),
+    (["tasks", "import", "{model}", "nowhere"], "exported dpw task"),
+    (["resume", "nowhere"], "not a dpw run"),
+    (["run", "no-benchmark", "--model", "{clip}"], "benchmark 'no-benchmark' is unknown"),
+    (["run", "mtil"], "say which CLIP"),
+    (["run", "mtil", "--model", "{clip}"], "data_root"),
+    (["run", "{yaml}", "--model", "{clip}", "--seed", "-1"], "seed = -1"),
+    (["run", "{yaml}", "--model", "{clip}", "--order", "fish"], "fish"),
+    (["run", "{yaml}", "--model", "{clip}", "--track", "trackio"], "pip install 'dpw[trackio]'"),
+    (["run", "{yaml}", "--model", "{clip}", "--track", "paper"], "trackers"),
+]
+
+
+@pytest.mark.parametrize(("command", "sentence"), MISTAKES, ids=lambda value: str(value)[:40])
+def test_mistakes_are_one_sentence_and_exit_code_2(
+    capsys, toy, taught, tmp_path, monkeypatch, command, sentence
+):
+    monkeypatch.chdir(tmp_path)
+    places = {
+        "clip": toy / "clip",
+        "birds": toy / "data" / "birds",
+        "model": taught,
+        "yaml": toy / "toy.yaml",
+    }
+    words = [word.format(**places) if "{" in word and "{}" not in word else word for word in command]
+    code, _, err = dpw(capsys, *words)
+    assert code == 2
+    assert sentence in err
+    assert len(err.strip().splitlines()) == 1
+    assert "Traceback" not in err

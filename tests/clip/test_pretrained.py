@@ -1,0 +1,70 @@
+"""CLIP folders are read completely, and a bad one gets one sentence."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from dpw.clip.backbone import Backbone
+from dpw.errors import InputError
+from tests.helpers.tiny_clip import save_tiny
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_tiny(tmp_path_factory.mktemp("tiny"))
+
+
+def test_bad_model_folders_get_one_sentence(folder, tmp_path):
+    def broken(change):
+        target = tmp_path / "broken"
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(folder, target)
+        change(target)
+        with pytest.raises(InputError) as caught:
+            Backbone.from_pretrained(target)
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    assert "config.json" in broken(lambda f: (f / "config.json").unlink())
+    assert "JSON" in broken(lambda f: (f / "config.json").write_text("{"))
+    assert "'bert'" in broken(lambda f: (f / "config.json").write_text(json.dumps({"model_type": "bert"})))
+    assert "no weights" in broken(lambda f: (f / "model.safetensors").unlink())
+    whole = (folder / "model.safetensors").read_bytes()
+    assert "truncated" in broken(lambda f: (f / "model.safetensors").write_bytes(whole[:-100]))
+    assert "truncated" in broken(lambda f: (f / "model.safetensors").write_bytes(b""))
+    assert "preprocessor_config" in broken(lambda f: (f / "preprocessor_config.json").unlink())
+    assert "tokeniser" in broken(lambda f: [path.unlink() for path in f.glob("*token*")])
+    with pytest.raises(InputError, match="no CLIP model at"):
+        Backbone.from_pretrained(tmp_path / "absent")
+
+
+def test_a_checkpoint_with_a_missing_weight_is_refused(folder, tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    target = tmp_path / "missing"
+    shutil.copytree(folder, target)
+    tensors = load_file(target / "model.safetensors")
+    tensors.pop("visual_projection.weight")
+    save_file(tensors, target / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match="visual_projection"):
+        Backbone.from_pretrained(target)
+
+
+def test_a_broken_torchvision_is_named(folder, tmp_path):
+    package = tmp_path / "torchvision"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')\n")
+    (package / "transforms").mkdir()
+    (package / "transforms" / "__init__.py").write_text("")
+    information = tmp_path / "torchvision-0.1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: torchvision\nVersion: 0.1\n")
+    code = f"from dpw import Backbone; Backbone.from_pretrained({str(folder)!r})"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    if done.returncode:  # where transformers does not touch torchvision, nothing is broken
+        assert "pip uninstall torchvision" in done.stderr.splitlines()[-1], done.stderr[-800:]

@@ -1,0 +1,111 @@
+"""A plain folder of images is a task."""
+
+import shutil
+
+import pytest
+
+from dpw.data.task import Task
+from dpw.errors import InputError
+from tests.helpers.dataset_layouts import image
+
+
+def make(root, parts, classes=("red_fox", "Owl"), count=10):
+    for number, part in enumerate(parts):
+        for place, name in enumerate(classes):
+            for index in range(count):
+                image(root / part / name / f"{index}.jpg", 1000 * number + 100 * place + index)
+    return root
+
+
+def test_a_divided_folder_keeps_its_parts(tmp_path):
+    task = Task.from_folder(make(tmp_path / "birds", ("train", "valid", "test"), count=3))
+    assert task.name == "birds"
+    assert task.classes == ("Owl", "red_fox")
+    assert task.prompts() == ["a photo of a Owl.", "a photo of a red fox."]
+    assert [len(split) for split in task.splits().values()] == [6, 6, 6]
+
+
+def test_train_alone_is_a_task_without_val_and_test(tmp_path):
+    task = Task.from_folder(make(tmp_path, ("train",)), name="alone")
+    assert set(task.splits()) == {"train"}
+
+
+def test_an_undivided_folder_is_divided_by_class_and_seed(tmp_path):
+    make(tmp_path / "pets", (".",))
+    task = Task.from_folder(tmp_path / "pets")
+    assert {name: len(split) for name, split in task.splits().items()} == {"train": 14, "val": 2, "test": 4}
+    again = Task.from_folder(tmp_path / "pets")
+    other = Task.from_folder(tmp_path / "pets", seed=1)
+    places = [[each.train.where(i) for i in range(14)] for each in (task, again, other)]
+    assert places[0] == places[1] != places[2]
+
+
+def test_the_split_does_not_depend_on_where_the_folder_lies(tmp_path):
+    first = Task.from_folder(make(tmp_path / "a" / "pets", (".",)))
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    second = Task.from_folder(tmp_path / "b" / "pets")
+    assert [first.test.where(i).split("/")[-2:] for i in range(4)] == [
+        second.test.where(i).split("/")[-2:] for i in range(4)
+    ]
+
+
+def test_classes_can_be_renamed(tmp_path):
+    make(tmp_path, (".",))
+    task = Task.from_folder(tmp_path, name="zoo", class_names={"red_fox": "fox"})
+    assert task.classes == ("Owl", "fox")
+    with pytest.raises(InputError, match="class_names names 'wolf', which is no class folder"):
+        Task.from_folder(tmp_path, name="zoo", class_names={"wolf": "dog"})
+
+
+def test_files_that_are_no_images_and_hidden_ones_are_passed_over(tmp_path):
+    make(tmp_path / "pets", (".",))
+    (tmp_path / "pets" / "Owl" / "notes.txt").write_text("x")
+    image(tmp_path / "pets" / ".trash" / "a.jpg", 5)
+    task = Task.from_folder(tmp_path / "pets")
+    assert sum(map(len, task.splits().values())) == 20
+
+
+def test_a_class_without_training_images_is_refused(tmp_path):
+    make(tmp_path, ("train", "test"), count=1)
+    image(tmp_path / "test" / "Wolf" / "a.jpg", 77)
+    with pytest.raises(InputError, match=r"test/Wolf is a class without training images; add .*train/Wolf"):
+        Task.from_folder(tmp_path)
+    shutil.rmtree(tmp_path / "test")
+    (tmp_path / "train" / "Yak").mkdir()
+    with pytest.raises(InputError, match=r"class 'Yak' of .* has no training images"):
+        Task.from_folder(tmp_path)
+
+
+@pytest.mark.parametrize("make_it", [lambda _: None, lambda path: path.mkdir()])
+def test_a_folder_without_classes_is_refused(tmp_path, make_it):
+    make_it(tmp_path / "empty")
+    with pytest.raises(InputError, match=r"empty (is not a folder|has no class folders)"):
+        Task.from_folder(tmp_path / "empty")
+
+
+def test_fractions_must_leave_something(tmp_path):
+    make(tmp_path, (".",))
+    with pytest.raises(InputError, match="leave nothing to train on"):
+        Task.from_folder(tmp_path, name="x", val_fraction=0.5, test_fraction=0.5)
+
+
+def test_links_out_of_the_folder_are_refused(tmp_path):
+    make(tmp_path / "pets", (".",))
+    image(tmp_path / "secret.jpg", 3)
+    (tmp_path / "pets" / "Owl" / "link.jpg").symlink_to(tmp_path / "secret.jpg")
+    with pytest.raises(InputError, match=r"link\.jpg is a link that leads out"):
+        Task.from_folder(tmp_path / "pets")
+
+
+@pytest.mark.real
+def test_a_real_folder(real_root):
+    task = Task.from_folder(real_root / "intel_scenes", templates=("a photo of a {} scene.",))
+    assert len(task.classes) == 6
+    assert task.test[0].image.mode == "RGB"
+
+
+def test_a_link_to_a_folder_below_a_class_is_refused(tmp_path):
+    make(tmp_path / "pets", (".",))
+    (tmp_path / "pets" / "Owl" / "again").symlink_to(tmp_path / "pets")
+    with pytest.raises(InputError, match="again is a link to a folder"):
+        Task.from_folder(tmp_path / "pets")

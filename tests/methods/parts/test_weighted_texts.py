@@ -1,0 +1,36 @@
+"""Text features by weight: many at once, each only once."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from benchmarks import models
+
+BACKBONE = models.backbone("tiny")
+
+CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["dpw", "dpw-reduced", "diki"])
+def test_many_weights_at_once_equal_one_after_another(name):
+    method = models.learned(name, BACKBONE, 1, 4)
+    group = models.class_group(0, 4)
+    weight, gate = torch.tensor([0.0, 0.3, 0.9], dtype=torch.float64), torch.tensor([False, True, False])
+    together = method.answers.encode_texts(0, group, weight, gate)
+    single = [method.answers.encode_texts(0, group, weight[[row]], gate[[row]])[0] for row in range(3)]
+    torch.testing.assert_close(together, torch.stack(single), **CLOSE)
+
+
+@torch.inference_mode()
+def test_exact_texts_are_kept_by_task_classes_and_weight():
+    method = models.learned("dpw", BACKBONE, 2, 4, text_weight="exact")
+    group = models.class_group(0, 4)
+    calls = []
+    encode = method.answers.texts.encode
+    method.answers.texts.encode = lambda *question: (calls.append(1), encode(*question))[1]
+    features = F.normalize(torch.randn(3, BACKBONE.feature_width), dim=-1)
+    weight, gate = torch.tensor([0.25, 0.5, 0.25]), torch.zeros(3, dtype=torch.bool)
+    for _ in range(2):
+        method.answers.texts.cosines(features, 0, group, weight, gate)
+    assert len(calls) == 2

@@ -1,0 +1,65 @@
+"""The examples of the docs pages are complete: a reader who copies one gets something that works."""
+
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from dpw.methods import METHODS, PRESETS, configure
+from tests.helpers.tiny_clip import save_tiny
+from tests.helpers.toy_methods import toy_method
+from tests.methods import test_battery as battery
+
+DOCS = Path(__file__).parents[2] / "docs"
+EXAMPLE = "bias-tuning"
+CHECKS = [
+    check
+    for name, check in vars(battery).items()
+    if name.startswith("test_") and battery.mixed_methods.mark not in check.pytestmark
+]
+
+
+def code(page: str) -> str:
+    """The one Python block of a page."""
+    (found,) = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    return found
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """The example as a file that is imported, and taken out again for the other tests."""
+    path = tmp_path_factory.mktemp("methods") / "bias_tuning.py"
+    path.write_text(code("adding-a-method.md"))
+    spec = importlib.util.spec_from_file_location("bias_tuning", path)
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    yield battery.LearnedMethods()
+    del METHODS[EXAMPLE], PRESETS[EXAMPLE]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("test_"))
+def test_the_example_method_passes_the_battery_of_all_methods(check, learned):
+    wanted = inspect.signature(check).parameters
+    check(EXAMPLE, learned) if "learned" in wanted else check(EXAMPLE)
+
+
+@pytest.mark.usefixtures("learned")
+def test_the_example_method_has_its_preset_and_its_size():
+    assert METHODS[EXAMPLE].isolated  # the battery's checks for mixed methods are left out above
+    assert METHODS[EXAMPLE].zero_shot
+    assert configure(EXAMPLE, "careful").training.learning_rate == 0.1
+    module = toy_method(EXAMPLE).new_module(None, None, None)
+    assert sum(tensor.numel() for tensor in module.parameters()) == 2 * (48 + 32)
+
+
+def test_the_example_method_is_about_forty_lines():
+    lines = [line.strip() for line in code("adding-a-method.md").splitlines()]
+    working = [line for line in lines if line and not line.startswith('"""')]
+    assert len(working) <= 45
+
+
+def test_the_example_dataset_is_learned(tmp_path, capsys):
+    clip = save_tiny(tmp_path / "clip")
+    exec(code("adding-a-dataset.md").replace('"mini"', repr(str(clip))), {"__name__": "example"})
+    assert "task='stripes'" in capsys.readouterr().out

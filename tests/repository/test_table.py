@@ -1,0 +1,64 @@
+"""`make table`: runs of all methods become a page, and words written by hand around the table stay."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dpw.cli import app
+from tests.helpers.checks import nonempty
+
+TOOL = Path(__file__).parents[2] / "tools" / "table.py"
+
+
+@pytest.fixture
+def table(monkeypatch):
+    """The tool; its runs stay in this process, where nothing is imported a second time."""
+    spec = importlib.util.spec_from_file_location("table", TOOL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def run_here(options):
+        names = options.methods.split(",")
+        done = [CliRunner().invoke(app, module.command(name, options)) for name in names]
+        return [name for name, result in zip(names, done, strict=True) if result.exit_code]
+
+    monkeypatch.setattr(module, "run_all", run_here)
+    return module
+
+
+def arguments(toy, tmp_path, methods, seeds):
+    command = ["--benchmark", toy / "toy.yaml", "--methods", methods, "--seeds", seeds]
+    command += ["--runs", tmp_path / "runs", "--page", tmp_path / "results.md", "--model", toy / "clip"]
+    return [str(part) for part in command]
+
+
+def test_runs_become_a_page_and_are_not_repeated(table, toy, tmp_path):
+    page = tmp_path / "results.md"
+    page.write_text(f"# Mine\n\n{table.BEGIN}\nold\n{table.END}\n\nWhy so.\n")
+    command = arguments(toy, tmp_path, "zero-shot,diki", "1,2")
+    table.main([*command, "--set", "training.epochs=1"])
+    text = page.read_text()
+    assert text.startswith("# Mine\n")
+    assert text.endswith("\n\nWhy so.\n")
+    assert "old" not in text
+    assert "4 runs, mean ± sample deviation over the seeds 1,2." in text
+    assert "| diki {training.epochs=1} | measured | coop | 2 |" in text
+    written = {path: path.stat().st_mtime_ns for path in nonempty(tmp_path.glob("runs/*/rows/*.json"))}
+    table.main([*command, "--set", "training.epochs=1"])
+    assert {path: path.stat().st_mtime_ns for path in written} == written
+
+
+def test_a_failed_method_is_named_and_the_others_are_written(table, toy, tmp_path):
+    with pytest.raises(SystemExit, match="failed and are not in the table: zscl"):
+        table.main(arguments(toy, tmp_path, "zero-shot,zscl", "1"))
+    text = (tmp_path / "results.md").read_text()
+    assert "| zero-shot | measured |" in text
+    assert "| zero-shot | " in text.split("rank on MTIL")[1]
+
+
+def test_the_page_in_the_repository_has_a_place_for_the_table(table):
+    text = table.PAGE.read_text(encoding="utf-8")
+    assert table.BEGIN in text
+    assert table.END in text

@@ -1,0 +1,91 @@
+"""Runs side by side: seeds averaged, conditions never mixed, published figures marked with their protocol."""
+
+import pytest
+
+from dpw.engine.metrics import Spread
+from dpw.errors import InputError
+from dpw.report.comparison import FORMATS
+from dpw.runs.compare import compare
+from dpw.runs.published import figures_of
+from dpw.runs.results import find_runs
+from tests.helpers.checks import nonempty
+from tests.helpers.finished_runs import ORDER, finished
+
+
+def test_seeds_of_one_method_are_averaged(tmp_path):
+    for seed, last in ((1, 80.0), (2, 82.0), (3, 84.0)):
+        finished(tmp_path / f"dpw-{seed}", seed=seed, metrics={"last": last})
+    (table,) = compare([tmp_path], published=False)
+    (row,) = table.rows
+    assert row.seeds == (1, 2, 3)
+    assert row.values["last"] == Spread(82.0, 2.0)
+    assert row.values["avg"] == Spread(50.0, 0.0)
+
+
+def test_one_seed_has_no_deviation_and_a_missing_metric_no_mean(tmp_path):
+    finished(tmp_path / "l2p", method="l2p", metrics={"transfer": None})
+    (table,) = compare([tmp_path / "l2p"], published=False)
+    assert table.rows[0].values["transfer"] is None
+    assert table.rows[0].values["last"] == Spread(50.0)
+    assert "| - | 50.0 |" in FORMATS["markdown"]([table])
+
+
+def test_presets_settings_and_shared_decisions_make_rows_of_their_own(tmp_path):
+    finished(tmp_path / "a")
+    finished(tmp_path / "b", preset="official", decision="batch-vote")
+    finished(tmp_path / "c", settings={"settings": {"prefix_length": 4}})
+    (table,) = compare([tmp_path], published=False)
+    assert [row.label for row in table.rows] == [
+        "dpw",
+        "dpw (official) [batch-vote]",
+        "dpw {prefix_length=4}",
+    ]
+    assert any("share one decision" in note for note in table.notes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"protocol": "zscl"}, "protocol"),
+        ({"benchmark": "mtil-order2"}, "benchmark"),
+        ({"model": "other"}, "CLIP"),
+        ({"shots": 16}, "shots"),
+    ],
+)
+def test_runs_under_different_conditions_get_tables_of_their_own_and_a_note(tmp_path, changes, named):
+    finished(tmp_path / "a")
+    finished(tmp_path / "b", **changes)
+    tables = compare([tmp_path])
+    assert len(tables) == 2
+    assert all(f"differ in {named}:" in table.notes[-1] for table in nonempty(tables))
+
+
+def test_published_rows_are_marked_with_source_and_protocol(tmp_path):
+    (table,) = compare([finished(tmp_path / "a")])
+    printed = [row for row in table.rows if row.published]
+    assert len(printed) == len(figures_of("mtil"))
+    assert all(row.source.startswith("published: ") for row in nonempty(printed))
+    assert {row.protocol for row in printed} == {"zscl", "coop"}
+    assert any("another protocol than coop do not compare" in note for note in table.notes)
+
+
+def test_published_rows_do_not_stand_beside_another_form_of_the_benchmark(tmp_path):
+    (table,) = compare([finished(tmp_path / "a", tasks=ORDER[:3])])
+    assert len(table.rows) == 1
+    assert table.notes == ("No figures are published for mtil in this form.",)
+
+
+def test_an_ablation_stands_beside_its_own_published_row(tmp_path):
+    finished(tmp_path / "a", preset="ablation/sigmoid")
+    (table,) = compare([tmp_path / "a"])
+    labels = [row.label for row in table.rows if row.published]
+    assert "dpw (ablation/sigmoid)" in labels
+    assert "dpw (ablation/softmax)" not in labels
+
+
+def test_the_same_seed_twice_is_refused(tmp_path):
+    finished(tmp_path / "a")
+    finished(tmp_path / "b")
+    with pytest.raises(InputError, match="same seed 1"):
+        compare([tmp_path])
+    assert find_runs([tmp_path / "a", tmp_path / "a"]) == [tmp_path / "a"]

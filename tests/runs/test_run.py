@@ -1,0 +1,208 @@
+"""Twin runs: one straight through, one killed again and again, must end in the same bytes."""
+
+import os
+import random
+import shutil
+import signal
+import time
+import traceback
+from pathlib import Path
+
+import pytest
+
+from dpw.errors import InputError, Interrupted, StoreError
+from dpw.runs.run import RunOptions, resume, start
+from dpw.storage import files
+from tests.helpers.toy_runs import StopAfter, config, outcome, run
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
+
+
+@pytest.fixture(scope="module")
+def straight(toy, tmp_path_factory):
+    """The run that nobody disturbs."""
+    output = tmp_path_factory.mktemp("straight") / "run"
+    began = time.monotonic()
+    run(toy, output)
+    return outcome(output), time.monotonic() - began
+
+
+def in_child(work) -> int:
+    """Run something in a forked process and give the child's id."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        work()
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def die_in_write(number: int, when: str) -> None:
+    """Make this process kill itself at its n-th write: before the rename, or half-way through the bytes."""
+    calls = iter(range(10**6))
+    original = files.os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if next(calls) == number:
+            if when == "half" and Path(f"/proc/self/fd/{descriptor}").readlink().suffix == ".tmp":
+                os.ftruncate(descriptor, os.fstat(descriptor).st_size // 2)
+            os.kill(os.getpid(), signal.SIGKILL)
+        original(descriptor)
+
+    files.os.fsync = fsync
+
+
+def one_life(toy, output, draw: random.Random, seconds: float) -> bool:
+    """Go on with the run and kill it at a random moment or in a random write; whether it was killed."""
+    when = draw.choice(("later", "rename", "half"))
+    number = draw.randrange(12)
+
+    def work() -> None:
+        if when != "later":
+            die_in_write(number, when)
+        start(config(toy), output, RunOptions(checkpoint_seconds=0))
+
+    child = in_child(work)
+    if when == "later":
+        time.sleep(draw.uniform(0, seconds / 3))
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the run failed by itself"
+    return os.WIFSIGNALED(status)
+
+
+def check_twins(toy, tmp_path, straight, kills: int, seed: int) -> None:
+    """Kill as often as asked, in as many twins as that takes; every twin must end like the straight run."""
+    expected, seconds = straight
+    draw, done, twin = random.Random(seed), 0, 0
+    while done < kills:
+        output = tmp_path / f"twin{twin}"
+        twin += 1
+        while done < kills and one_life(toy, output, draw, seconds):
+            done += 1
+        run(toy, output)
+        assert outcome(output) == expected
+        assert not list(output.rglob("*.tmp")), "no half-written file is left"
+
+
+def test_twenty_kills_change_no_byte(toy, tmp_path, straight):
+    check_twins(toy, tmp_path, straight, kills=20, seed=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_two_hundred_kills_change_no_byte(toy, tmp_path, straight, seed):
+    check_twins(toy, tmp_path, straight, kills=20, seed=100 + seed)
+
+
+@pytest.mark.parametrize("step", [1, 5, 9, 14])
+def test_a_polite_stop_saves_and_goes_on(toy, tmp_path, straight, step):
+    with pytest.raises(Interrupted, match=r"stopped at step \d+ of"):
+        run(toy, tmp_path / "run", StopAfter(step).options())
+    resume(tmp_path / "run", RunOptions())
+    assert outcome(tmp_path / "run") == straight[0]
+
+
+def test_a_stop_while_measuring_goes_on_with_the_measurement(toy, tmp_path, straight):
+    with pytest.raises(Interrupted, match="while measuring"):
+        run(toy, tmp_path / "run", StopAfter(0).options())
+    resume(tmp_path / "run", RunOptions())
+    assert outcome(tmp_path / "run") == straight[0]
+
+
+def test_a_finished_run_only_gives_its_results(toy, tmp_path, straight):
+    first = run(toy, tmp_path / "run")
+    before = outcome(tmp_path / "run")
+    assert resume(tmp_path / "run", RunOptions())["metrics"] == first["metrics"]
+    assert outcome(tmp_path / "run") == before
+
+
+def stopped_run(toy, folder):
+    """A run that was stopped in the middle of its second task."""
+    with pytest.raises(Interrupted):
+        run(toy, folder, StopAfter(15).options())
+    assert (folder / "progress" / "progress.json").exists()
+    return folder
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"shots": 2}, {"settings": {"prefix_length": 4}}])
+def test_going_on_with_other_settings_is_refused(toy, tmp_path, change):
+    folder = stopped_run(toy, tmp_path / "run")
+    with pytest.raises(StoreError, match=next(iter(change))):
+        run(toy, folder, **change)
+
+
+def test_a_changed_class_list_is_refused(toy, tmp_path):
+    world = tmp_path / "world"
+    shutil.copytree(toy, world)
+    folder = stopped_run(world, tmp_path / "run")
+    for split in ("train", "val", "test"):
+        (world / "data" / "metals" / split / "gold").rename(world / "data" / "metals" / split / "silver")
+    with pytest.raises(StoreError, match="class names"):
+        resume(folder, RunOptions())
+
+
+def test_a_changed_backbone_is_refused(toy, tmp_path):
+    from tests.helpers.tiny_clip import save_tiny
+
+    world = tmp_path / "world"
+    shutil.copytree(toy, world)
+    folder = stopped_run(world, tmp_path / "run")
+    save_tiny(world / "clip", seed=5)
+    with pytest.raises(StoreError, match="another CLIP"):
+        resume(folder, RunOptions())
+
+
+def damaged(folder, path, change) -> None:
+    """Apply a change to the bytes of a file and expect a sentence that names it."""
+    original = path.read_bytes()
+    path.write_bytes(change(original))
+    with pytest.raises(StoreError) as caught:
+        resume(folder, RunOptions())
+    assert path.name in str(caught.value) or str(path.parent) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    path.write_bytes(original)
+
+
+def test_damage_anywhere_is_refused(toy, tmp_path, straight):
+    folder = stopped_run(toy, tmp_path / "run")
+    files = [*folder.glob("progress/*"), *folder.glob("model/*"), folder / "run.json"]
+    files += list(folder.glob("rows/*.json"))
+    assert len(files) > 6
+    for path in files:
+        middle = path.stat().st_size // 2
+        damaged(folder, path, lambda b, m=middle: b[:m] + bytes([b[m] ^ 1]) + b[m + 1 :])
+        damaged(folder, path, lambda b, m=middle: b[:m])
+        damaged(folder, path, lambda _: b"")
+    damaged(folder, folder / "metrics.jsonl", lambda b: b[:10])
+    resume(folder, RunOptions())
+    assert outcome(folder) == straight[0], "restored files go on as if nothing had happened"
+
+
+def test_a_folder_that_is_not_a_run(toy, tmp_path):
+    with pytest.raises(StoreError, match="not a dpw run"):
+        resume(tmp_path, RunOptions())
+    (tmp_path / "mine.txt").write_text("precious")
+    with pytest.raises(InputError, match="not an empty folder"):
+        run(toy, tmp_path)
+    assert (tmp_path / "mine.txt").read_text() == "precious"
+
+
+def test_a_full_disk_loses_nothing(toy, tmp_path, straight, monkeypatch):
+    calls = iter(range(10**6))
+    original = files.os.fsync
+
+    def full(descriptor: int) -> None:
+        if next(calls) == 12:
+            raise OSError(28, "No space left on device")
+        original(descriptor)
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(StoreError, match="disk is full"):
+        run(toy, tmp_path / "run")
+    monkeypatch.undo()
+    run(toy, tmp_path / "run")
+    assert outcome(tmp_path / "run") == straight[0]

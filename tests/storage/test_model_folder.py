@@ -1,0 +1,147 @@
+"""Model folders: tasks move between them, and a damaged or hostile one is refused."""
+
+import hashlib
+import json
+import shutil
+import struct
+
+import pytest
+
+from dpw import ContinualCLIP
+from dpw.errors import InputError, StoreError
+from dpw.storage.files import tensors_digest, write_json
+from dpw.storage.model_folder import export_task, import_task, remove_task
+from tests.helpers.checks import nonempty
+from tests.helpers.tiny_clip import save_tiny
+from tests.helpers.toy_learner import SETTINGS, fresh, task
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in nonempty(folder.glob("*.safetensors"))}
+
+
+def test_tasks_move_between_models_and_the_rest_stays_byte_for_byte(toy, saved, tmp_path):
+    _, folder = saved
+    export_task(folder, "metals", tmp_path / "metals")
+    model = fresh(toy)
+    model.learn(task(toy, "signs"))
+    model.save_pretrained(tmp_path / "other")
+    before = files(tmp_path / "other")
+    assert import_task(tmp_path / "other", tmp_path / "metals") == "metals"
+    after = files(tmp_path / "other")
+    assert before.items() <= after.items()
+    merged = ContinualCLIP.from_pretrained(tmp_path / "other")
+    assert merged.tasks == ["signs", "metals"]
+    assert tensors_digest(merged.method.task_state(1)) == tensors_digest(saved[0].method.task_state(1))
+    remove_task(tmp_path / "other", "metals")
+    assert files(tmp_path / "other") == before
+    with pytest.raises(InputError, match="already has a task"):
+        import_task(folder, tmp_path / "metals")
+
+
+def test_tasks_of_another_clip_or_other_settings_are_refused(toy, saved, tmp_path):
+    export_task(saved[1], "birds", tmp_path / "birds")
+    other = ContinualCLIP.from_pretrained(save_tiny(tmp_path / "clip", seed=3), settings=SETTINGS)
+    other.save_pretrained(tmp_path / "a")
+    with pytest.raises(StoreError, match="CLIP"):
+        import_task(tmp_path / "a", tmp_path / "birds")
+    fresh(toy, gate=0.5).save_pretrained(tmp_path / "b")
+    with pytest.raises(StoreError, match="gate"):
+        import_task(tmp_path / "b", tmp_path / "birds")
+
+
+def rewrite(path, **changes):
+    """Change a model's JSON and keep its checksum right, as an attacker would."""
+    content = json.loads(path.read_text())
+    write_json(path, content | changes)
+
+
+def pointing_outside(name):
+    def change(folder, content):
+        entry = content["tasks"][0]
+        hostile = entry | {"tensors": entry["tensors"] | {"file": name}}
+        rewrite(folder / "model.json", tasks=[hostile, *content["tasks"][1:]])
+
+    return change
+
+
+def ten_gigabytes(folder, content):
+    """A header that declares far more than the file holds; size and hash of the file are right."""
+    header = json.dumps(
+        {"image.weight": {"dtype": "F32", "shape": [2500000000], "data_offsets": [0, 10**10]}}
+    )
+    blob = struct.pack("<Q", len(header)) + header.encode()
+    digest = hashlib.sha256(blob).hexdigest()
+    name = f"birds-{digest[:16]}.safetensors"
+    (folder / name).write_bytes(blob)
+    entry = {"file": name, "sha256": digest, "bytes": len(blob)}
+    rewrite(folder / "model.json", tasks=[content["tasks"][0] | {"tensors": entry}])
+
+
+def tensors_of_something_else(folder, content):
+    first, second = content["tasks"]
+    rewrite(folder / "model.json", tasks=[first | {"tensors": content["shared"]}, second])
+
+
+def a_link(folder, content):
+    path = folder / content["tasks"][0]["tensors"]["file"]
+    path.rename(folder.parent / "elsewhere.safetensors")
+    path.symlink_to(folder.parent / "elsewhere.safetensors")
+
+
+def changed(part, **changes):
+    def change(folder, content):
+        rewrite(folder / "model.json", **{part: content[part] | changes})
+
+    return change
+
+
+def a_misspelt_setting(folder, content):
+    method = content["method"]
+    config = method["config"] | {"prefix_lenght": 3}
+    rewrite(folder / "model.json", method=method | {"config": config})
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        pytest.param(pointing_outside("../../etc/passwd"), "refused", id="path out of the folder"),
+        pytest.param(pointing_outside("/etc/passwd"), "refused", id="absolute path"),
+        pytest.param(ten_gigabytes, "valid tensors", id="oversized header"),
+        pytest.param(tensors_of_something_else, "do not fit", id="swapped tensors"),
+        pytest.param(a_link, "link", id="link"),
+        pytest.param(lambda f, _: rewrite(f / "model.json", format=7), "format 7", id="newer format"),
+        pytest.param(changed("method", name="magic"), "'magic'", id="unknown method"),
+        pytest.param(a_misspelt_setting, "prefix_length", id="misspelt setting"),
+        pytest.param(changed("backbone", activation="gelu"), "activation", id="other activation"),
+        pytest.param(changed("backbone", reference="./nowhere"), "nowhere", id="CLIP that is gone"),
+    ],
+)
+def test_hostile_model_folders_are_refused(saved, tmp_path, change, told):
+    folder = tmp_path / "hostile"
+    shutil.copytree(saved[1], folder)
+    change(folder, json.loads((folder / "model.json").read_text()))
+    with pytest.raises((StoreError, InputError)) as caught:
+        ContinualCLIP.from_pretrained(folder)
+    assert "\n" not in str(caught.value)
+    assert told in str(caught.value)
+
+
+def test_a_moved_backbone_can_be_named(toy, saved, tmp_path):
+    shutil.copytree(saved[1], tmp_path / "m")
+    content = json.loads((tmp_path / "m" / "model.json").read_text())
+    moved = content["backbone"] | {"reference": str(tmp_path / "nowhere")}
+    rewrite(tmp_path / "m" / "model.json", backbone=moved)
+    model = ContinualCLIP.from_pretrained(tmp_path / "m", backbone=toy / "clip")
+    assert model.tasks == ["birds", "metals"]
+
+
+@pytest.mark.parametrize("where", ["header", "data", "end"])
+def test_a_flipped_byte_in_a_task_is_refused(saved, tmp_path, where):
+    shutil.copytree(saved[1], tmp_path / "m")
+    path = next((tmp_path / "m").glob("birds-*.safetensors"))
+    content = bytearray(path.read_bytes())
+    content[{"header": 10, "data": len(content) // 2, "end": -1}[where]] ^= 4
+    path.write_bytes(bytes(content))
+    with pytest.raises(StoreError, match=r"birds-.*SHA-256"):
+        ContinualCLIP.from_pretrained(tmp_path / "m")
