@@ -14,9 +14,11 @@ from dpw.benchmarks.mini.presets import SETTINGS
 from dpw.clip.backbone import Backbone
 from dpw.data.images import Images
 from dpw.data.pixels import PixelCache
+from dpw.data.prompts import DEFAULT_TEMPLATE
+from dpw.data.protocol import Setting
 from dpw.data.split import open_image
 from dpw.data.task import Task
-from dpw.engine.evaluation import Evaluator, Setting, TestResult
+from dpw.engine.evaluation import Evaluator, TestResult
 from dpw.engine.training import Trainer, Unwatched, Watcher
 from dpw.errors import InputError
 from dpw.methods import METHODS, Candidates, ClassGroup, Method, configure
@@ -151,7 +153,7 @@ class ContinualCLIP:
         images: ImageLike | Sequence[ImageLike],
         *,
         classes: Sequence[str] | None = None,
-        template: str = "a photo of a {}.",
+        template: str = DEFAULT_TEMPLATE,
         top: int = 5,
     ) -> Prediction | list[Prediction]:
         """Classify images among all learned classes, or among given ones, learned or not.
@@ -186,7 +188,7 @@ class ContinualCLIP:
             answered = dict(zip(pixels, self._answer(batch, list(pixels), question, top), strict=True))
         return [failed[name] if name in failed else answered[name] for name in names]
 
-    def question(self, classes: Sequence[str] | None, template: str = "a photo of a {}.") -> Candidates:
+    def question(self, classes: Sequence[str] | None, template: str = DEFAULT_TEMPLATE) -> Candidates:
         """The class list of a prediction."""
         if classes is not None:
             names = tuple(classes)

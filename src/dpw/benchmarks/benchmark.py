@@ -3,15 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, overload
+from typing import Any, NamedTuple, Protocol, overload
 
 from dpw.data.draws import VAL_SHOTS_AT_MOST
+from dpw.data.protocol import Setting
 from dpw.data.public import load_public
 from dpw.data.split import Split
 from dpw.data.task import Task
 from dpw.errors import InputError
-
-Setting = Literal["task-incremental", "class-incremental"]
 
 
 @dataclass

@@ -11,7 +11,7 @@ PARTS = ("train", "val", "test")
 
 
 class TaskContent(NamedTuple):
-    """Name, class names and splits (`train`, perhaps `val` and `test`) as they were found, not yet checked."""
+    """Name, class names and splits (`train`, perhaps `val` and `test`) as found, not yet checked."""
 
     name: str
     classes: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""How the literature measures: the protocols `coop` (DIKI, DPW) and `zscl` (ZSCL and most others), the settings.
+"""How the literature measures: protocols `coop` (DIKI, DPW) and `zscl` (ZSCL and most others), and settings.
 
 A protocol decides splits and class names (the dataset entries do that part), the prompts used at test time
 and what happens to a training image. Results of different protocols cannot be compared, so every result

@@ -41,7 +41,8 @@ class Task:
         >>> from dpw import Task
         >>> from dpw.data.task import Split
         >>> images = np.zeros((2, 32, 32, 3), dtype=np.uint8)
-        >>> task = Task("toys", ("red_car", "boat"), ("a photo of a {}.",), Split.from_arrays(images, [0, 1], "toys"))
+        >>> train = Split.from_arrays(images, labels=[0, 1], name="toys/train")
+        >>> task = Task("toys", classes=("red_car", "boat"), templates=("a photo of a {}.",), train=train)
         >>> task.prompts()
         ['a photo of a red car.', 'a photo of a boat.']
     """
@@ -62,7 +63,7 @@ class Task:
 
     @classmethod
     def from_content(cls, content: TaskContent, *, templates: Sequence[str], protocol: str) -> "Task":
-        """Make a task of what a reader found; the first problem that can be seen without decoding is raised."""
+        """Make a task of what a reader found; the first problem seen without decoding is raised."""
         task = cls(
             name=content.name,
             classes=tuple(content.classes),
@@ -248,8 +249,9 @@ class Task:
             >>> from PIL import Image
             >>> from dpw import Task
             >>> images = [Image.new("RGB", (32, 32), colour) for colour in ("blue", "red")]
-            >>> names = datasets.Features(image=datasets.Image(), label=datasets.ClassLabel(names=["blue", "red"]))
-            >>> rows = datasets.Dataset.from_dict({"image": images, "label": [0, 1]}, features=names)
+            >>> label = datasets.ClassLabel(names=["blue", "red"])
+            >>> features = datasets.Features(image=datasets.Image(), label=label)
+            >>> rows = datasets.Dataset.from_dict({"image": images, "label": [0, 1]}, features=features)
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     rows.save_to_disk(folder)
             ...     task = Task.from_dataset(folder, name="colours", test_fraction=0.0)

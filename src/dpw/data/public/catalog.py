@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dpw.data.prompts import readable
 from dpw.data.public import names, sources, templates
 from dpw.data.public.arrays import CifarPickles, IdxFiles
 from dpw.data.public.coop import VariantLists, ZhouSplit
@@ -138,7 +139,7 @@ _ENTRIES = (
         title="Food",
         folder="food-101",
         templates=templates.FOOD,
-        rules={"coop": ZhouSplit("split_zhou_Food101.json", "images"), "zscl": FoodMeta(names.spaced)},
+        rules={"coop": ZhouSplit("split_zhou_Food101.json", "images"), "zscl": FoodMeta(readable)},
         rebuild=ClassFolders("images", names.unchanged, division_50_20_30),
         expected=_expected((101, 50500, 20200, 30300), (101, 75750, 25250)),
         downloads=sources.FOOD,
@@ -179,7 +180,7 @@ _ENTRIES = (
         templates=templates.SUN397,
         rules={
             "coop": ZhouSplit("split_zhou_SUN397.json", "SUN397"),
-            "zscl": SunFolders(names.spaced, random_80_20),
+            "zscl": SunFolders(readable, random_80_20),
         },
         rebuild=SunFolders(names.sun_reversed),
         expected=_expected((397, 15880, 3970, 19850), (397, 87003, 21751)),
