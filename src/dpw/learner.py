@@ -13,10 +13,9 @@ from torch import Tensor
 from dpw.benchmarks.mini.presets import SETTINGS
 from dpw.clip.backbone import Backbone
 from dpw.data.images import Images
-from dpw.data.pixels import PixelCache
+from dpw.data.pixels import ImageLike, PixelCache, read_images
 from dpw.data.prompts import DEFAULT_TEMPLATE
 from dpw.data.protocol import Setting
-from dpw.data.split import open_image
 from dpw.data.task import Task
 from dpw.engine.evaluation import Evaluator, TestResult
 from dpw.engine.training import Trainer, Unwatched, Watcher
@@ -25,7 +24,6 @@ from dpw.methods import METHODS, Candidates, ClassGroup, Method, configure
 from dpw.storage import model_folder
 from dpw.storage.checkpoint import ProgressFolder
 
-ImageLike = str | Path | Image.Image
 PREDICT_BATCH = 64
 NO_STOP: Callable[[], bool] = lambda: False  # noqa: E731
 
@@ -174,19 +172,19 @@ class ContinualCLIP:
         self, images: Sequence[ImageLike], names: list[str], question: Candidates, top: int
     ) -> list[Prediction]:
         """Answer for the images that can be read, in the given order; the others say why not."""
-        pixels: dict[str, Tensor] = {}
-        failed: dict[str, Prediction] = {}
-        for image, name in zip(images, names, strict=True):
-            try:
-                opened = image if isinstance(image, Image.Image) else open_image(Path(image))
-                pixels[name] = torch.from_numpy(self.method.backbone.preprocessing.pixels(opened))
-            except InputError as error:
-                failed[name] = Prediction(name, error=str(error))
-        answered: dict[str, Prediction] = {}
-        if pixels:
-            batch = torch.stack(list(pixels.values())).to(self.method.backbone.device)
-            answered = dict(zip(pixels, self._answer(batch, list(pixels), question, top), strict=True))
-        return [failed[name] if name in failed else answered[name] for name in names]
+        distinct = dict(zip(names, images, strict=True))
+        pixels, errors = read_images(self.cache, list(distinct.values()))
+        readable = {name: row for row, name in enumerate(distinct) if row not in errors}
+        answers = {
+            name: Prediction(name, error=str(errors[row]))
+            for row, name in enumerate(distinct)
+            if row in errors
+        }
+        if readable:
+            batch = torch.from_numpy(pixels[list(readable.values())]).to(self.method.backbone.device)
+            found = self._answer(batch, list(readable), question, top)
+            answers |= dict(zip(readable, found, strict=True))
+        return [answers[name] for name in names]
 
     def question(self, classes: Sequence[str] | None, template: str = DEFAULT_TEMPLATE) -> Candidates:
         """The class list of a prediction."""

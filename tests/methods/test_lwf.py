@@ -6,9 +6,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from torch.nn import functional as F
 
+from dpw.data.pixels import PixelCache
 from dpw.data.reference import seeded
+from dpw.data.split import open_image
+from dpw.learner import ContinualCLIP
 from dpw.methods.icarl import herding
 from dpw.methods.lwf import random_tokens
 from dpw.methods.parts.distillation import distillation
@@ -56,6 +60,24 @@ def test_the_distillation_never_touches_the_text_tower():
     Trainer(method, toy_task("dtd")).run(1)
     tower = [t for name, t in method.weights().items() if name.startswith("text_")]
     assert set(torch.autograd.grad(method.restraint(), tower, allow_unused=True)) == {None}
+
+
+def test_reference_images_in_a_folder_are_decoded_once_not_in_every_step(tmp_path, monkeypatch):
+    for number in range(5):
+        Image.new("RGB", (20, 20), (40 * number, 0, 0)).save(tmp_path / f"{number}.png")
+    opened = []
+
+    def counted(path):
+        opened.append(path.name)
+        return open_image(path)
+
+    monkeypatch.setattr("dpw.data.split.open_image", counted)
+    settings = {"reference_images": str(tmp_path), "training.iterations": 6, "training.batch_size": 8}
+    method = toy_method("lwf", **settings)
+    ContinualCLIP(method, PixelCache(method.backbone.preprocessing, tmp_path / "cache")).learn(
+        toy_task("dtd")
+    )
+    assert sorted(opened) == [f"{number}.png" for number in range(5)]
 
 
 def test_random_sentences_stand_between_start_and_end_of_text():

@@ -245,10 +245,9 @@ class ShuffledRows:
         return self._order[offset]
 
 
-def pixels_of(images: Split, rows: Sequence[int], backbone: Backbone) -> Tensor:
-    """Pixels `(B, 3, H, W)` of some images, prepared as at test time."""
-    pixels = PixelCache(backbone.preprocessing, folder=None).pixels(images, rows)
-    return torch.from_numpy(pixels).to(backbone.device)
+def pixels_of(images: Split, rows: Sequence[int], cache: PixelCache, device: torch.device) -> Tensor:
+    """Pixels `(B, 3, H, W)` of some images on a device, prepared as at test time."""
+    return torch.from_numpy(cache.pixels(images, rows)).to(device)
 
 
 def sentence_tokens(sentences: Sequence[str], backbone: Backbone) -> Tensor:

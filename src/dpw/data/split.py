@@ -71,13 +71,13 @@ class FileImages:
         return open_image(Path(self.paths[index]))
 
     def key(self, index: int) -> str:
-        """Identify a file by its place, size and time of change."""
+        """Identify a file by its path, size and time of change."""
         try:
             found = Path(self.paths[index]).stat()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise _missing(self.paths[index]) from error
-        place = Path(self.paths[index]).absolute()
-        return content_key(f"{place}|{found.st_size}|{found.st_mtime_ns}".encode())
+        path = Path(self.paths[index]).absolute()
+        return content_key(f"{path}|{found.st_size}|{found.st_mtime_ns}".encode())
 
     def where(self, index: int) -> str:
         """Give the path."""

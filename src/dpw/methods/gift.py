@@ -86,7 +86,7 @@ class GIFT(FineTune):
         """Distillation and alignment on synthetic pairs, and the anchor that they weight."""
         rows = self._rows.at(self.step)
         prompts = [self._pairs.prompts[row] for row in rows]
-        pixels = pixels_of(self._pairs.images, rows, self.backbone)
+        pixels = pixels_of(self._pairs.images, rows, self.pixel_cache, self.backbone.device)
         tokens = sentence_tokens(prompts, self.backbone)
         with torch.no_grad():
             target = pair_similarities(self.start_model, pixels, tokens)

@@ -55,7 +55,7 @@ class LwF(Distilling):
 
     def reference_pixels(self) -> Tensor:
         """The next images of the shuffled passes."""
-        return pixels_of(self._images, self._rows.at(self.step), self.backbone)
+        return pixels_of(self._images, self._rows.at(self.step), self.pixel_cache, self.backbone.device)
 
     def reference_tokens(self) -> Tensor:
         """The reference sentences of the task."""

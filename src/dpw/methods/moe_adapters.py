@@ -95,7 +95,7 @@ class MoEAdapters(SwitchedMethod):
         """Train the task's autoencoder, add gates that start at zero, free the experts nobody relies on."""
         super().begin_task(task, images)
         if self.router.reject is None and (reference := self._reference(task)) is not None:
-            self.router.fit_reference(self.backbone, reference)
+            self.router.fit_reference(self.backbone, reference, self.pixel_cache)
         self.router.fit(self.backbone, images)
         if not self.experts:
             self.experts = self.new_experts()

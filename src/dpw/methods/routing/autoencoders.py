@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dpw.clip.backbone import Backbone
+from dpw.data.pixels import PixelCache
 from dpw.data.reference import pixels_of, seeded
 from dpw.data.split import Split
 from dpw.methods.base import TaskImages
@@ -71,11 +72,12 @@ class AutoencoderRouter(nn.Module):
             error = model.error(features[held_out] if bool(held_out.any()) else features)
         self.add(model, -error.quantile(self.config.reject_quantile))
 
-    def fit_reference(self, backbone: Backbone, images: Split) -> None:
+    def fit_reference(self, backbone: Backbone, images: Split, cache: PixelCache) -> None:
         """Learn what images of no task look like."""
         rows = self._some_rows(len(images), REFERENCE)
         parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
-        found = [self.early_features(backbone, pixels_of(images, part, backbone)) for part in parts]
+        batches = (pixels_of(images, part, cache, backbone.device) for part in parts)
+        found = [self.early_features(backbone, pixels) for pixels in batches]
         self.reject = self._autoencoder(torch.cat(found), self.config.reference_iterations, REFERENCE)
 
     def add(self, model: Autoencoder, least: Tensor) -> None:
