@@ -47,7 +47,17 @@ class Prediction:
 
 
 class ContinualCLIP:
-    """Learns tasks one after another on a frozen CLIP; see the README for five lines of use."""
+    """Learns tasks one after another on a frozen CLIP; see the README for five lines of use.
+
+    Example:
+        >>> from PIL import Image
+        >>> from dpw import ContinualCLIP
+        >>> model = ContinualCLIP.from_pretrained("mini")
+        >>> model.predict(Image.new("RGB", (64, 64), "red"), classes=["red", "blue"]).label
+        'red'
+        >>> model.tasks
+        []
+    """
 
     def __init__(self, method: Method, cache: PixelCache | None = None) -> None:
         """Wrap a method that stands on a backbone; use `from_pretrained` instead."""

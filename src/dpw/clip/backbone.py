@@ -33,7 +33,7 @@ class Backbone(nn.Module):
         >>> from dpw import Backbone
         >>> backbone = Backbone.from_pretrained("mini")
         >>> backbone.image_shape
-        TowerShape(blocks=6, width=128, heads=4, tokens=65)
+        TowerShape(blocks=4, width=128, heads=4, tokens=37)
     """
 
     def __init__(self, clip: Any, preprocessing: Preprocessing, tokenizer: Any, reference: str = "") -> None:

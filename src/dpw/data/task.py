@@ -94,9 +94,9 @@ class Task:
 
         Args:
             path: The folder; nothing outside it is read.
-            name: The task's name; the folder's by default.
+            name: The task's name; that of the folder (or table, or dataset) by default.
             templates: Prompts with one `{}` for the class name.
-            class_names: Class names by folder name, where a folder is called otherwise than its class.
+            class_names: What some classes are called, by their folder's name (or by their label).
             val_fraction: Share of each class for validation, if the folder is not divided yet.
             test_fraction: Share of each class for the test, if the folder is not divided yet.
             seed: Decides which images these are.
@@ -151,20 +151,15 @@ class Task:
     ) -> "Task":
         """Read a CSV or Parquet table of image paths (inside `root`) and labels, with or without splits.
 
+        The arguments that are not listed here are those of `from_folder`.
+
         Args:
             path: The table, `.csv` or `.parquet`, with one row for each image.
-            name: The task's name; the table's by default.
             root: The folder that the paths in the table are relative to; the table's own by default.
             path_column: The column of image paths.
             label_column: The column of labels, as words or numbers.
-            split_column: The column that says train, val or test; without it rows are divided by the seed.
+            split_column: The column of train, val or test; without it rows are divided by the seed.
             classes: All class names in order, for numbers as labels or a fixed order.
-            class_names: Other names for some classes.
-            templates: Prompts with one `{}` for the class name.
-            val_fraction: Share of each class for validation, if the table has no splits.
-            test_fraction: Share of each class for the test, if the table has no splits.
-            seed: Decides which images these are.
-            protocol: `coop` or `zscl`.
 
         Returns:
             The task; no image has been decoded yet.
@@ -180,11 +175,11 @@ class Task:
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     for colour in ("blue", "red"):
             ...         Image.new("RGB", (32, 32), colour).save(Path(folder) / f"{colour}.png")
-            ...     rows = ["path,label,split", "blue.png,blue,train", "red.png,red,train"]
-            ...     characters = (Path(folder) / "colours.csv").write_text("\\n".join(rows))
-            ...     task = Task.from_table(Path(folder) / "colours.csv")
-            >>> task.name, task.classes, len(task.train)
-            ('colours', ('blue', 'red'), 2)
+            ...     table = Path(folder) / "colours.csv"
+            ...     size = table.write_text("path,label\\nblue.png,blue\\nred.png,red")
+            ...     task = Task.from_table(table)
+            >>> task.name, task.classes
+            ('colours', ('blue', 'red'))
         """
         content = read_table(
             Path(path),
@@ -220,22 +215,17 @@ class Task:
     ) -> "Task":
         """Read a Hugging Face dataset by hub name or from a local copy.
 
+        The arguments that are not listed here are those of `from_folder`.
+
         Args:
             source: A hub name, a folder written by `save_to_disk`, or a folder of data files.
-            name: The task's name; the last part of the source by default.
             config: Which configuration of the dataset.
             image_column: The column of images.
-            label_column: The column of labels.
+            label_column: The column of labels, numbers with names or words.
             train_split: The dataset's split to train on.
             val_split: The dataset's split for validation, if it has one.
             test_split: The dataset's split for the test; where it is missing, train is divided by the seed.
-            class_names: Other names for some classes.
-            templates: Prompts with one `{}` for the class name.
-            val_fraction: Share of each class for validation, if train is divided.
-            test_fraction: Share of each class for the test, if train is divided.
             cache_folder: Where the datasets library keeps downloads; its own folder by default.
-            seed: Decides how train is divided.
-            protocol: `coop` or `zscl`.
 
         Returns:
             The task; no image has been decoded yet.
@@ -249,9 +239,7 @@ class Task:
             >>> from PIL import Image
             >>> from dpw import Task
             >>> images = [Image.new("RGB", (32, 32), colour) for colour in ("blue", "red")]
-            >>> label = datasets.ClassLabel(names=["blue", "red"])
-            >>> features = datasets.Features(image=datasets.Image(), label=label)
-            >>> rows = datasets.Dataset.from_dict({"image": images, "label": [0, 1]}, features=features)
+            >>> rows = datasets.Dataset.from_dict({"image": images, "label": ["blue", "red"]})
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     rows.save_to_disk(folder)
             ...     task = Task.from_dataset(folder, name="colours", test_fraction=0.0)
@@ -259,13 +247,10 @@ class Task:
             (('blue', 'red'), 2)
         """
         cache = None if cache_folder is None else Path(cache_folder)
+        choice = HubChoice(config, image_column, label_column, train_split, val_split, test_split, cache)
+        renamed, fractions = class_names or {}, (val_fraction, test_fraction)
         content = read_dataset(
-            str(source),
-            name=name,
-            choice=HubChoice(config, image_column, label_column, train_split, val_split, test_split, cache),
-            class_names=class_names or {},
-            fractions=(val_fraction, test_fraction),
-            seed=seed,
+            str(source), name=name, choice=choice, class_names=renamed, fractions=fractions, seed=seed
         )
         return cls.from_content(content, templates=templates, protocol=protocol)
 
