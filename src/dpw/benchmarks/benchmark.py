@@ -144,12 +144,12 @@ class LazyTasks(Sequence[Task]):
             chosen = range(len(self))[index]
             return LazyTasks(
                 [self.names[i] for i in chosen],
-                [lambda place=i: self[place] for i in chosen],  # type: ignore[misc]
+                [lambda number=i: self[number] for i in chosen],  # type: ignore[misc]
             )
-        place = range(len(self))[index]
-        if place not in self._tasks:
-            self._tasks[place] = self._loaders[place]()
-        return self._tasks[place]
+        number = range(len(self))[index]
+        if number not in self._tasks:
+            self._tasks[number] = self._loaders[number]()
+        return self._tasks[number]
 
     def __iter__(self) -> Iterator[Task]:
         """Load the tasks one after another."""

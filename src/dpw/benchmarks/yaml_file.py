@@ -182,8 +182,8 @@ def _validated(model: type[_Model], content: dict[str, Any], where: str) -> _Mod
         return model.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise InputError(f"{where}: {place}: {first['msg']}; see docs/data.md for what it may say") from error
+        key = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise InputError(f"{where}: {key}: {first['msg']}; see docs/data.md for what it may say") from error
 
 
 def _refuse_equal_names(names: list[str], path: Path) -> None:

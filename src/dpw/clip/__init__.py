@@ -21,7 +21,7 @@ __all__ = [
     "embedded_name",
 ]
 
-# Loaded when first used: whoever only prepares images needs no torch.
+# Loaded when first used, so that preparing images does not import torch.
 _MODULES = {
     "Adaptation": "adaptation",
     "Backbone": "backbone",

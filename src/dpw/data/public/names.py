@@ -96,5 +96,5 @@ def car_year_first(name: str) -> str:
 
 
 def sun_reversed(name: str) -> str:
-    """CoOp's name of a place: "apartment_building/outdoor" becomes "outdoor apartment_building"."""
+    """CoOp's name of a scene: "apartment_building/outdoor" becomes "outdoor apartment_building"."""
     return " ".join(reversed(name.split("/")))
