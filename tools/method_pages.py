@@ -22,7 +22,12 @@ BEGIN, END = "<!-- methods: made by tools/method_pages.py -->", "<!-- end of met
 def page(name: str) -> str:
     """The page of one method."""
     kind = METHODS[name]
-    parts = [f"# {name}", f"*{kind.summary}*", f"Status: {kind.status}.", inspect.cleandoc(kind.__doc__ or "")]
+    parts = [
+        f"# {name}",
+        f"*{kind.summary}*",
+        f"Status: {kind.status}.",
+        inspect.cleandoc(kind.__doc__ or ""),
+    ]
     presets = [preset for preset in PRESETS[name] if preset != "default"]
     if presets:
         parts.append("Presets: " + ", ".join(f"`{preset}`" for preset in presets) + ".")

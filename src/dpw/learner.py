@@ -12,17 +12,17 @@ from torch import Tensor
 
 from dpw.clip.backbone import Backbone
 from dpw.data.images import Images
-from dpw.data.pixels import PixelCache
-from dpw.data.split import open_image
+from dpw.data.pixels import ImageLike, PixelCache, read_images
+from dpw.data.prompts import DEFAULT_TEMPLATE
+from dpw.data.protocol import Setting
 from dpw.data.task import Task
-from dpw.engine.evaluation import Evaluator, Setting, TestResult
+from dpw.engine.evaluation import Evaluator, TestResult
 from dpw.engine.training import Trainer, Unwatched, Watcher
 from dpw.errors import InputError
 from dpw.methods import METHODS, Candidates, ClassGroup, Method, configure
 from dpw.storage import model_folder
 from dpw.storage.checkpoint import ProgressFolder
 
-ImageLike = str | Path | Image.Image
 PREDICT_BATCH = 64
 NO_STOP: Callable[[], bool] = lambda: False  # noqa: E731
 
@@ -46,7 +46,17 @@ class Prediction:
 
 
 class ContinualCLIP:
-    """Learns tasks one after another on a frozen CLIP; see the README for five lines of use."""
+    """Learns tasks one after another on a frozen CLIP; see the README for five lines of use.
+
+    Example:
+        >>> from PIL import Image
+        >>> from dpw import ContinualCLIP
+        >>> model = ContinualCLIP.from_pretrained("mini")
+        >>> model.predict(Image.new("RGB", (64, 64), "red"), classes=["red", "blue"]).label
+        'red'
+        >>> model.tasks
+        []
+    """
 
     def __init__(self, method: Method, cache: PixelCache | None = None) -> None:
         """Wrap a method that stands on a backbone; use `from_pretrained` instead."""
@@ -150,7 +160,7 @@ class ContinualCLIP:
         images: ImageLike | Sequence[ImageLike],
         *,
         classes: Sequence[str] | None = None,
-        template: str = "a photo of a {}.",
+        template: str = DEFAULT_TEMPLATE,
         top: int = 5,
     ) -> Prediction | list[Prediction]:
         """Classify images among all learned classes, or among given ones, learned or not.
@@ -171,21 +181,21 @@ class ContinualCLIP:
         self, images: Sequence[ImageLike], names: list[str], question: Candidates, top: int
     ) -> list[Prediction]:
         """Answer for the images that can be read, in the given order; the others say why not."""
-        pixels: dict[str, Tensor] = {}
-        failed: dict[str, Prediction] = {}
-        for image, name in zip(images, names, strict=True):
-            try:
-                opened = image if isinstance(image, Image.Image) else open_image(Path(image))
-                pixels[name] = torch.from_numpy(self.method.backbone.preprocessing.pixels(opened))
-            except InputError as error:
-                failed[name] = Prediction(name, error=str(error))
-        answered: dict[str, Prediction] = {}
-        if pixels:
-            batch = torch.stack(list(pixels.values())).to(self.method.backbone.device)
-            answered = dict(zip(pixels, self._answer(batch, list(pixels), question, top), strict=True))
-        return [failed[name] if name in failed else answered[name] for name in names]
+        distinct = dict(zip(names, images, strict=True))
+        pixels, errors = read_images(self.cache, list(distinct.values()))
+        readable = {name: row for row, name in enumerate(distinct) if row not in errors}
+        answers = {
+            name: Prediction(name, error=str(errors[row]))
+            for row, name in enumerate(distinct)
+            if row in errors
+        }
+        if readable:
+            batch = torch.from_numpy(pixels[list(readable.values())]).to(self.method.backbone.device)
+            found = self._answer(batch, list(readable), question, top)
+            answers |= dict(zip(readable, found, strict=True))
+        return [answers[name] for name in names]
 
-    def question(self, classes: Sequence[str] | None, template: str = "a photo of a {}.") -> Candidates:
+    def question(self, classes: Sequence[str] | None, template: str = DEFAULT_TEMPLATE) -> Candidates:
         """The class list of a prediction."""
         if classes is not None:
             names = tuple(classes)

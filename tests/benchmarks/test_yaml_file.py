@@ -67,7 +67,7 @@ def test_protocol_shots_and_setting_are_taken_from_the_file(tmp_path):
     loaded = load_benchmark(write(tmp_path, text), seed=1)
     assert (loaded.protocol, loaded.shots, loaded.setting) == ("zscl", 2, "class-incremental")
     assert loaded.merge_equal_names
-    assert loaded.tasks[1].templates_at_test() == ("a photo of a {}, a type of bird.", "a {}")
+    assert loaded.tasks[1].templates == ("a photo of a {}, a type of bird.", "a {}")
     assert len(loaded.tasks[0].train) == 4
 
 

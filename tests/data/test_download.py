@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from dpw.cli import app
 from dpw.data.download import fetch, get_public
 from dpw.data.public import DATASETS, get_dataset
-from dpw.data.public.sources import Download
+from dpw.data.public.downloads import Download
 from dpw.errors import InputError
 from tests.helpers.checks import nonempty
 

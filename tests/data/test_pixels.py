@@ -12,7 +12,7 @@ from PIL import Image
 
 from dpw.clip.preprocessing import Preprocessing
 from dpw.data import segments
-from dpw.data.pixels import PixelCache, training_pixels
+from dpw.data.pixels import PixelCache, read_images, training_pixels
 from dpw.data.task import Split, Task
 from dpw.errors import InputError
 from tests.helpers.checks import nonempty
@@ -243,3 +243,35 @@ def test_protocol_zscl_trains_on_random_crops_that_change_with_the_epoch():
     assert first.shape == (2, 3, 8, 8)
     assert np.array_equal(first, again)
     assert not np.array_equal(first, later)
+
+
+def test_given_files_go_through_the_cache_and_images_do_not(tmp_path, monkeypatch):
+    path = tmp_path / "red.png"
+    Image.new("RGB", (9, 9), "red").save(path)
+    cache = PixelCache(TINY, tmp_path / "cache", ROOM)
+    first, errors = read_images(cache, [path, Image.new("RGB", (9, 9), "blue"), tmp_path / "absent.png"])
+    assert list(errors) == [2]
+    assert "absent.png does not exist" in str(errors[2])
+    monkeypatch.setattr("dpw.data.split.open_image", lambda *_: pytest.fail("it was decoded again"))
+    again, _ = read_images(cache, [str(path)])
+    assert np.array_equal(first[0], again[0])
+    assert first[:2, :, 4, 4].tolist() == [[255, 0, 0], [0, 0, 255]]
+
+
+def test_an_unreadable_image_costs_only_itself(tmp_path):
+    source, split = pictures()
+    decode = source.image
+
+    def image(index):
+        if index == 1:
+            raise InputError("the second is damaged")
+        return decode(index)
+
+    source.image = image
+    cache = PixelCache(TINY, tmp_path, ROOM)
+    for _ in range(2):
+        pixels, errors = cache.readable_pixels(split, range(3))
+        assert {row: str(error) for row, error in errors.items()} == {1: "the second is damaged"}
+        assert np.array_equal(pixels[[0, 2]], expected(split, [0, 2]))
+    with pytest.raises(InputError, match="the second is damaged"):
+        cache.pixels(split, range(3))

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from dpw.data.protocol import get_protocol
 from dpw.data.public import DATASETS, get_dataset, load_public
 from dpw.data.task import Task
 from dpw.errors import InputError
@@ -98,7 +99,7 @@ def test_coop_has_three_splits_one_template_and_coops_names(data_root, name):
     assert (len(task.train), len(task.val), len(task.test)) == COOP_SIZES[name]
     assert task.classes == COOP_CLASSES.get(name, task.classes)
     assert task.prompts()[0] == FIRST_PROMPTS[name]
-    assert task.templates_at_test() == task.templates[:1]
+    assert not get_protocol(task.protocol).ensemble
     assert task.protocol == "coop"
 
 
@@ -108,7 +109,8 @@ def test_zscl_has_no_val_all_templates_and_torchvisions_names(data_root, name):
     assert (len(task.train), len(task.test)) == ZSCL_SIZES[name]
     assert task.val is None
     assert task.classes == ZSCL_CLASSES.get(name, task.classes)
-    assert len(task.templates_at_test()) == len(set(task.templates)) == ENSEMBLE_SIZES[name]
+    assert get_protocol(task.protocol).ensemble
+    assert len(task.templates) == len(set(task.templates)) == ENSEMBLE_SIZES[name]
     assert task.protocol == "zscl"
 
 

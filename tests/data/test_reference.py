@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from dpw.data.pixels import PixelCache
 from dpw.data.reference import (
     PROMPTS_FILE,
     Pairs,
@@ -156,7 +157,8 @@ def test_streams_differ_by_their_key():
 
 def test_pixels_are_prepared_as_at_test_time():
     backbone, images = tiny_backbone(), toy_split(2, 4, 1)
-    pixels = pixels_of(images, [3, 1], backbone)
+    cache = PixelCache(backbone.preprocessing, None)
+    pixels = pixels_of(images, [3, 1], cache, backbone.device)
     assert pixels.shape == (2, 3, 16, 16)
     assert np.array_equal(pixels[0].numpy(), backbone.preprocessing.pixels(images[3].image))
 

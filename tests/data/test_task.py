@@ -29,11 +29,6 @@ def test_prompts_use_the_first_template_and_spaces_for_underscores():
     assert task().prompts("the_{}!")[0] == "the water lilly!"
 
 
-def test_the_protocol_decides_the_templates_at_test_time():
-    assert task().templates_at_test() == ("a photo of a {}.",)
-    assert task(protocol="zscl").templates_at_test() == task().templates
-
-
 def test_a_description_is_json_and_decodes_nothing():
     described = task().describe()
     assert json.loads(json.dumps(described)) == described

@@ -2,8 +2,12 @@
 
 import pytest
 import torch
+from PIL import Image
 
+from dpw.data.pixels import PixelCache
 from dpw.data.reference import seeded
+from dpw.data.split import open_image
+from dpw.learner import ContinualCLIP
 from dpw.methods.lwf import random_tokens
 from tests.helpers.checks import nonempty
 from tests.helpers.tiny_clip import tiny_backbone
@@ -50,3 +54,21 @@ def test_random_sentences_stand_between_start_and_end_of_text():
     assert backbone.end_of_text(tokens).tolist() == [11] * 50
     assert not {first, last} & set(tokens[:, 1:-1].flatten().tolist())
     assert torch.equal(tokens, random_tokens(backbone, 50, 10, seeded(0)))
+
+
+def test_reference_images_in_a_folder_are_decoded_once_not_in_every_step(tmp_path, monkeypatch):
+    for number in range(5):
+        Image.new("RGB", (20, 20), (40 * number, 0, 0)).save(tmp_path / f"{number}.png")
+    opened = []
+
+    def counted(path):
+        opened.append(path.name)
+        return open_image(path)
+
+    monkeypatch.setattr("dpw.data.split.open_image", counted)
+    settings = {"reference_images": str(tmp_path), "training.iterations": 6, "training.batch_size": 8}
+    method = toy_method("lwf", **settings)
+    ContinualCLIP(method, PixelCache(method.backbone.preprocessing, tmp_path / "cache")).learn(
+        toy_task("dtd")
+    )
+    assert sorted(opened) == [f"{number}.png" for number in range(5)]

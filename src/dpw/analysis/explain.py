@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dpw.analysis.tracing import BlockRecord, trace
 from dpw.data.images import Images
-from dpw.data.split import open_image
+from dpw.data.pixels import read_images
 from dpw.errors import InputError
 from dpw.learner import ContinualCLIP, Prediction
 from dpw.methods.dpw.method import DPW
@@ -66,8 +66,8 @@ def explain(
     if prediction.error is not None:
         raise InputError(prediction.error)
     method = learner.method
-    array = method.backbone.preprocessing.pixels(open_image(Path(image)))
-    pixels = torch.from_numpy(array)[None].to(method.backbone.device)
+    array, _ = read_images(learner.cache, [image])
+    pixels = torch.from_numpy(array).to(method.backbone.device)
     shown = isinstance(method, DPW) and bool(method.tasks) and not method.config.varied
     tokens = token_weights(method, pixels) if isinstance(method, DPW) and shown else None
     return Explanation(prediction, likelihoods(learner, pixels), pixels[0].cpu(), tokens)

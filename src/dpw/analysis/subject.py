@@ -11,8 +11,9 @@ from torch import Tensor
 from dpw.benchmarks import LoadedBenchmark
 from dpw.clip.backbone import Backbone
 from dpw.data.pixels import PixelCache
+from dpw.data.protocol import Setting
 from dpw.data.task import Task
-from dpw.engine.evaluation import Setting, task_test_split
+from dpw.engine.evaluation import task_test_split
 from dpw.errors import InputError
 from dpw.learner import cache_folder
 from dpw.methods import Method

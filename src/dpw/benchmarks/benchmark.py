@@ -3,15 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, overload
+from typing import Any, NamedTuple, Protocol, overload
 
 from dpw.data.draws import VAL_SHOTS_AT_MOST
+from dpw.data.protocol import Setting
 from dpw.data.public import load_public
 from dpw.data.split import Split
 from dpw.data.task import Task
 from dpw.errors import InputError
-
-Setting = Literal["task-incremental", "class-incremental"]
 
 
 @dataclass
@@ -140,12 +139,12 @@ class LazyTasks(Sequence[Task]):
             chosen = range(len(self))[index]
             return LazyTasks(
                 [self.names[i] for i in chosen],
-                [lambda place=i: self[place] for i in chosen],  # type: ignore[misc]
+                [lambda number=i: self[number] for i in chosen],  # type: ignore[misc]
             )
-        place = range(len(self))[index]
-        if place not in self._tasks:
-            self._tasks[place] = self._loaders[place]()
-        return self._tasks[place]
+        number = range(len(self))[index]
+        if number not in self._tasks:
+            self._tasks[number] = self._loaders[number]()
+        return self._tasks[number]
 
     def __iter__(self) -> Iterator[Task]:
         """Load the tasks one after another."""

@@ -18,7 +18,23 @@ YAML_SUFFIXES = (".yaml", ".yml")
 
 
 def get_benchmark(name_or_yaml: str | Path) -> Benchmark:
-    """Find an embedded benchmark by name, or read one from a YAML file."""
+    """Find an embedded benchmark by name, or read one from a YAML file.
+
+    Args:
+        name_or_yaml: A name such as `mtil` (see `list_benchmarks`), or the path of a `.yaml` file.
+
+    Returns:
+        The benchmark's description; no data is looked at.
+
+    Raises:
+        InputError: The name is unknown, or the file cannot be used.
+
+    Example:
+        >>> from dpw.benchmarks import get_benchmark
+        >>> mtil = get_benchmark("mtil")
+        >>> mtil.setting, mtil.protocol, len(mtil.tasks)
+        ('task-incremental', 'coop', 11)
+    """
     if str(name_or_yaml).endswith(YAML_SUFFIXES):
         return read_benchmark(Path(name_or_yaml))
     known = {benchmark.name: benchmark for benchmark in list_benchmarks()}
@@ -42,8 +58,27 @@ def load_benchmark(
 ) -> LoadedBenchmark:
     """Prepare a benchmark; a task's files are first looked at when the task is used.
 
-    `shots`, `protocol` and `order` (task names; fewer make a shorter benchmark) replace the benchmark's own.
-    `shot_lists` is a folder of published few-shot lists, used for the datasets it has lists for.
+    Args:
+        name_or_yaml: A name such as `mini` (see `list_benchmarks`), or the path of a `.yaml` file.
+        data_root: The folder of the public datasets, for benchmarks that need them.
+        seed: Decides all draws: splits, few-shot images, the rendered images of `mini`.
+        shots: Training images of each class, in place of the benchmark's own choice.
+        protocol: `coop` or `zscl`, in place of the benchmark's own.
+        order: Names of tasks in the wanted order; fewer make a shorter benchmark.
+        rebuild_splits: Make split files anew where they are missing; these are not the published splits.
+        shot_lists: A folder of published few-shot lists, used for the datasets it has lists for.
+
+    Returns:
+        The benchmark with its tasks, each loaded when it is first used.
+
+    Raises:
+        InputError: The benchmark, the protocol or a task in `order` is unknown.
+
+    Example:
+        >>> from dpw.benchmarks import load_benchmark
+        >>> benchmark = load_benchmark("mini", order=["signs", "flags"])
+        >>> [(task.name, len(task.classes), len(task.train)) for task in benchmark.tasks]
+        [('signs', 12, 384), ('flags', 12, 384)]
     """
     benchmark = get_benchmark(name_or_yaml)
     chosen = protocol or benchmark.protocol

@@ -80,6 +80,6 @@ def class_order(context: TaskContext) -> list[int]:
 
 def _only(split: Split, chosen: list[int]) -> Split:
     """The images of some classes, with labels counted from 0 in the given order."""
-    place = {label: position for position, label in enumerate(chosen)}
-    kept = split.select([index for index, label in enumerate(split.labels) if label in place])
-    return kept.relabelled([place[label] for label in kept.labels])
+    label_of = {label: index for index, label in enumerate(chosen)}
+    kept = split.select([index for index, label in enumerate(split.labels) if label in label_of])
+    return kept.relabelled([label_of[label] for label in kept.labels])

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dpw.benchmarks.benchmark import Benchmark, TaskContext, TaskSource
 from dpw.benchmarks.sources import PublicTask
-from dpw.data.protocol import get_protocol
+from dpw.data.protocol import Setting, get_protocol
 from dpw.data.public import get_dataset
 from dpw.data.task import DEFAULT_TEMPLATES, Task
 from dpw.errors import InputError
@@ -83,7 +83,7 @@ class _File(_Strict):
 
     name: str | None = None
     description: str = ""
-    setting: Literal["task-incremental", "class-incremental"] = "task-incremental"
+    setting: Setting = "task-incremental"
     protocol: str = "coop"
     templates: tuple[str, ...] = DEFAULT_TEMPLATES
     shots: int | None = Field(default=None, ge=1)
@@ -182,8 +182,8 @@ def _validated(model: type[_Model], content: dict[str, Any], where: str) -> _Mod
         return model.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise InputError(f"{where}: {place}: {first['msg']}; see docs/data.md for what it may say") from error
+        key = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise InputError(f"{where}: {key}: {first['msg']}; see docs/data.md for what it may say") from error
 
 
 def _refuse_equal_names(names: list[str], path: Path) -> None:

@@ -1,7 +1,7 @@
 """What a method may add to one forward pass through a tower, place by place.
 
 A subclass overrides the places it needs; each default adds nothing, and `None` in place of an adaptation is
-plain CLIP. An adaptation lives for one call: no hooks, no global state.
+plain CLIP. An adaptation serves one call: no hooks, no global state.
 """
 
 from typing import ClassVar, Literal
@@ -17,7 +17,7 @@ class Adaptation:
     """Adds nothing anywhere; the base of everything that does."""
 
     # Whether what a token gets depends only on the token and its position, so that prompts may share tokens
-    # and a last block need not compute those that nobody reads. Needed in the text tower only.
+    # and a last block need not compute those that are never read. Needed in the text tower only.
     token_by_token: ClassVar[bool] = False
 
     def tokens(self, h: Tensor) -> Tensor:

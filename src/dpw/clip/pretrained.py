@@ -16,11 +16,18 @@ EMBEDDED = {"mini": Path(__file__).parent / "mini"}
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
-def embedded_name(reference: str) -> str | None:
-    """The name of the embedded CLIP that a reference (a name or a folder) stands for, or None."""
-    if reference in EMBEDDED:
-        return reference
-    return next((name for name, folder in EMBEDDED.items() if Path(reference).resolve() == folder), None)
+def embedded_name(reference: str | Path) -> str | None:
+    """The name of the embedded CLIP that a reference (a name or a folder) means, or None for another CLIP.
+
+    Example:
+        >>> from dpw.clip import embedded_name
+        >>> embedded_name("mini"), embedded_name("openai/clip-vit-base-patch16")
+        ('mini', None)
+    """
+    if str(reference) in EMBEDDED:
+        return str(reference)
+    folder = Path(reference).resolve()
+    return next((name for name, own in EMBEDDED.items() if own.resolve() == folder), None)
 
 
 def load_clip(name_or_folder: str) -> tuple[Any, Preprocessing, Any]:

@@ -1,7 +1,7 @@
 """Which tokens a block computes, where they stand, and which of them they look at.
 
 The towers run over `AllTokens`, and over prompts packed into one sequence; their last block runs only for
-the token that is read. All of them change no number: they leave out what nobody reads or compute once what
+the token that is read. All of them change no number: they leave out what is never read or compute once what
 is equal.
 """
 
@@ -74,7 +74,7 @@ class PackedPrompts:
     """
 
     def __init__(self, tokens: Tensor, end: Tensor) -> None:
-        """Take token ids `(C, N)` and the place of the end of text in every row."""
+        """Take token ids `(C, N)` and the position of the end of text in every row."""
         device = tokens.device
         self.shared = _common_beginning(tokens, end)
         lengths = end + 1 - self.shared
@@ -145,10 +145,10 @@ class EndsOfPrompts:
         return value.view(copies, self.rows, heads, width).transpose(1, 2)
 
 
-def _spread(tokens: Tensor, places: Tensor, rows: int) -> Tensor:
+def _spread(tokens: Tensor, indices: Tensor, rows: int) -> Tensor:
     """Tokens of a sequence `(B, h, M, d)` as rows of prompts `(B · C, h, n, d)`."""
     copies, heads, _, width = tokens.shape
-    by_token = tokens.transpose(1, 2).flatten(2).index_select(1, places)
+    by_token = tokens.transpose(1, 2).flatten(2).index_select(1, indices)
     return by_token.view(copies * rows, -1, heads, width).transpose(1, 2)
 
 

@@ -1,4 +1,4 @@
-"""Unpacking archives that nobody has vouched for: nothing is written outside the target, and no links."""
+"""Unpacking archives that are not trusted: nothing is written outside the target, and no links."""
 
 import gzip
 import lzma
@@ -46,14 +46,14 @@ def _unpack_tar(archive: Path, target: Path) -> None:
     """Unpack the files and folders of a tar archive."""
     with tarfile.open(archive) as tar:
         for member in tar:
-            place = _safe_place(target, member.name, archive)
+            path = _safe_path(target, member.name, archive)
             if member.isdir():
-                place.mkdir(parents=True, exist_ok=True)
+                path.mkdir(parents=True, exist_ok=True)
             elif member.isreg():
                 source = tar.extractfile(member)
                 assert source is not None
                 with source:
-                    _write(source, place)
+                    _write(source, path)
             else:
                 raise InputError(
                     f"{archive} has the member {member.name}, a link or device; fetch another copy"
@@ -64,13 +64,13 @@ def _unpack_zip(archive: Path, target: Path) -> None:
     """Unpack the files and folders of a zip archive."""
     with zipfile.ZipFile(archive) as file:
         for member in _zip_members(file):
-            place = _safe_place(target, member.filename, archive)
+            path = _safe_path(target, member.filename, archive)
             kind = member.external_attr >> 28
             if member.is_dir():
-                place.mkdir(parents=True, exist_ok=True)
+                path.mkdir(parents=True, exist_ok=True)
             elif kind in (0, 8):
                 with file.open(member) as source:
-                    _write(source, place)
+                    _write(source, path)
             else:
                 raise InputError(
                     f"{archive} has the member {member.filename}, a link or device; fetch another copy"
@@ -82,7 +82,7 @@ def _zip_members(file: zipfile.ZipFile) -> Iterator[zipfile.ZipInfo]:
     return (member for member in file.infolist() if not member.filename.startswith(f"{MACINTOSH}/"))
 
 
-def _safe_place(target: Path, name: str, archive: Path) -> Path:
+def _safe_path(target: Path, name: str, archive: Path) -> Path:
     """Where a member goes; names that climb out are refused."""
     parts = PurePosixPath(name).parts
     if name.startswith("/") or ".." in parts or "\\" in name or any(":" in part for part in parts[:1]):
@@ -92,8 +92,8 @@ def _safe_place(target: Path, name: str, archive: Path) -> Path:
     return target.joinpath(*parts)
 
 
-def _write(source: IO[bytes] | gzip.GzipFile, place: Path) -> None:
+def _write(source: IO[bytes] | gzip.GzipFile, path: Path) -> None:
     """Write one file."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with place.open("xb") as file:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as file:
         shutil.copyfileobj(source, file, 1 << 20)

@@ -1,80 +1,92 @@
-"""What can be wrong with a task's images; every finding is one sentence, and all of them are collected."""
+"""What can be wrong with a task; every problem is one sentence, and all of them are collected."""
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from dpw.data.content import TaskContent
 from dpw.data.split import Split
-from dpw.data.task import Task
 from dpw.errors import InputError
 
 
-def checked_task(
-    name: str, classes: Sequence[str], templates: Sequence[str], protocol: str, splits: Mapping[str, Split]
-) -> Task:
-    """Make a task of its splits; the first problem that can be seen without decoding is raised."""
-    task = Task(
-        name=name,
-        classes=tuple(classes),
-        templates=tuple(templates),
-        protocol=protocol,
-        train=splits["train"],
-        val=splits.get("val"),
-        test=splits.get("test"),
-    )
-    if problems := split_problems(task):
-        raise InputError(problems[0])
-    return task
+def structural_problems(content: TaskContent, templates: Sequence[str]) -> list[str]:
+    """Everything wrong with names, templates and labels; empty when all is well."""
+    task, classes = content.name, content.classes
+    problems = []
+    if not task or "/" in task:
+        problems.append(f"task name {task!r} must be a word without slashes; choose another name")
+    if not classes:
+        problems.append(f"task {task} has no classes; give at least one class with images")
+    for name, count in Counter(classes).items():
+        if count > 1:
+            problems.append(f"task {task} has {count} classes called {name!r}; rename or merge them")
+    if not templates:
+        problems.append(f"task {task} has no prompt template; give one such as 'a photo of a {{}}.'")
+    for template in templates:
+        if template.count("{}") != 1:
+            problems.append(f"template {template!r} of task {task} needs exactly one {{}} for the class")
+    for split_name, split in content.ordered():
+        problems += _label_problems(f"{split_name} of {task}", split, len(classes))
+    return problems
 
 
-def split_problems(task: Task) -> list[str]:
+def split_problems(content: TaskContent) -> list[str]:
     """Images in two splits and classes that cannot be learnt, seen without decoding anything."""
-    return _shared_places(task) + _classes_without_training_images(task)
+    return _repeated_images(content) + _classes_without_training_images(content)
 
 
-def image_problems(task: Task) -> list[str]:
+def image_problems(content: TaskContent) -> list[str]:
     """Images that cannot be decoded and files of equal content in two splits; reads every image once."""
     problems = []
-    for split in task.splits().values():
+    for _, split in content.ordered():
         for index in range(len(split)):
             try:
                 split[index]
             except InputError as error:
                 problems.append(str(error))
-    return problems + _shared_content(task)
+    return problems + _equal_files(content)
 
 
-def _shared_places(task: Task) -> list[str]:
+def _label_problems(where: str, split: Split, classes: int) -> list[str]:
+    """Labels that point outside the class list, each named once."""
+    wrong = sorted({label for label in split.labels if not 0 <= label < classes})
+    return [
+        f"label {label} of {split.where(split.labels.index(label))} ({where}) is outside 0..{classes - 1}; "
+        "correct the label or add the class"
+        for label in wrong
+    ]
+
+
+def _repeated_images(content: TaskContent) -> list[str]:
     """Images that are listed in two splits, or twice in one."""
-    first_seen: dict[str, str] = {}
+    first_split: dict[str, str] = {}
     problems = []
-    for name, split in task.splits().items():
+    for name, split in content.ordered():
         for index in range(len(split)):
-            place = split.where(index)
-            if place in first_seen:
-                where = (
-                    f"twice in {name}" if first_seen[place] == name else f"in {first_seen[place]} and {name}"
-                )
-                problems.append(f"{place} is {where} of {task.name}; remove one of the two entries")
-            first_seen.setdefault(place, name)
+            image = split.where(index)
+            if image in first_split:
+                other = first_split[image]
+                where = f"twice in {name}" if other == name else f"in {other} and {name}"
+                problems.append(f"{image} is {where} of {content.name}; remove one of the two entries")
+            first_split.setdefault(image, name)
     return problems
 
 
-def _classes_without_training_images(task: Task) -> list[str]:
+def _classes_without_training_images(content: TaskContent) -> list[str]:
     """Classes nothing can be learnt about."""
-    counts = Counter(task.train.labels)
+    counts = Counter(content.splits["train"].labels)
     return [
-        f"class {name!r} of {task.name} has no training images; add some or remove the class"
-        for label, name in enumerate(task.classes)
+        f"class {name!r} of {content.name} has no training images; add some or remove the class"
+        for label, name in enumerate(content.classes)
         if not counts[label]
     ]
 
 
-def _shared_content(task: Task) -> list[str]:
+def _equal_files(content: TaskContent) -> list[str]:
     """Files of equal bytes in different splits; only files of equal size are compared."""
     by_size: dict[int, list[tuple[str, Path]]] = defaultdict(list)
-    for name, split in task.splits().items():
+    for name, split in content.ordered():
         for path in _files(split):
             by_size[path.stat().st_size].append((name, path))
     problems = []
@@ -85,7 +97,7 @@ def _shared_content(task: Task) -> list[str]:
             other, twin = seen.setdefault(digest, (name, path))
             if other != name and twin != path:
                 problems.append(
-                    f"{path} ({name}) has the same content as {twin} ({other}) of {task.name}; "
+                    f"{path} ({name}) has the same content as {twin} ({other}) of {content.name}; "
                     "remove one of the two"
                 )
     return problems

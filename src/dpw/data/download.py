@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dpw.data.archives import unpack
 from dpw.data.public.catalog import PublicDataset
-from dpw.data.public.sources import Download
+from dpw.data.public.downloads import Download
 from dpw.errors import InputError
 
 CHUNK = 1 << 20
@@ -40,7 +40,7 @@ def get_public(dataset: PublicDataset, data_root: Path, progress: Progress) -> l
             if all((folder / name).exists() for name in download.provides):
                 continue
             fetched = fetch(download, work, progress)
-            added += _place(download, fetched, work / "unpacked", folder)
+            added += _put(download, fetched, work / "unpacked", folder)
             fetched.unlink(missing_ok=True)
         shutil.rmtree(work)
     except OSError as error:
@@ -120,7 +120,7 @@ def _digest(path: Path, kind: str) -> str:
         return hashlib.file_digest(file, kind).hexdigest()
 
 
-def _place(download: Download, fetched: Path, unpacked: Path, folder: Path) -> list[str]:
+def _put(download: Download, fetched: Path, unpacked: Path, folder: Path) -> list[str]:
     """Unpack if need be and move what is wanted into the dataset's folder."""
     if not download.file.endswith(ARCHIVES):
         return _move(fetched, folder / download.take[0][1])
@@ -131,11 +131,11 @@ def _place(download: Download, fetched: Path, unpacked: Path, folder: Path) -> l
         unpack(_member(download, unpacked, download.inner), unpacked)
     added = []
     for source, target in download.take:
-        place = _member(download, unpacked, source)
-        if place.is_dir() and not target:
-            added += [name for item in sorted(place.iterdir()) for name in _move(item, folder / item.name)]
+        member = _member(download, unpacked, source)
+        if member.is_dir() and not target:
+            added += [name for item in sorted(member.iterdir()) for name in _move(item, folder / item.name)]
         else:
-            added += _move(place, folder / target)
+            added += _move(member, folder / target)
     shutil.rmtree(unpacked)
     return added
 

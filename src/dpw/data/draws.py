@@ -7,11 +7,11 @@ VAL_SHOTS_AT_MOST = 4
 
 
 def by_class(labels: Sequence[int]) -> dict[int, list[int]]:
-    """Places of the images of each class, classes in order of first appearance."""
-    places: dict[int, list[int]] = {}
-    for place, label in enumerate(labels):
-        places.setdefault(label, []).append(place)
-    return places
+    """Indices of the images of each class, classes in order of first appearance."""
+    indices: dict[int, list[int]] = {}
+    for index, label in enumerate(labels):
+        indices.setdefault(label, []).append(index)
+    return indices
 
 
 def divide(labels: Sequence[int], fractions: Sequence[float], key: str) -> list[list[int]]:
@@ -21,12 +21,12 @@ def divide(labels: Sequence[int], fractions: Sequence[float], key: str) -> list[
     """
     generator = random.Random(key)
     parts: list[list[int]] = [[] for _ in range(len(fractions) + 1)]
-    for places in by_class(labels).values():
-        shuffled = list(places)
+    for indices in by_class(labels).values():
+        shuffled = list(indices)
         generator.shuffle(shuffled)
         start = 0
         for part, fraction in zip(parts[:-1], fractions, strict=True):
-            stop = min(start + round(fraction * len(places)), len(places) - 1)
+            stop = min(start + round(fraction * len(indices)), len(indices) - 1)
             part += shuffled[start:stop]
             start = stop
         parts[-1] += shuffled[start:]
@@ -37,6 +37,6 @@ def few_shot(labels: Sequence[int], shots: int, *, seed: int, dataset: str, spli
     """Draw `shots` images of each class (all when there are fewer), by (seed, dataset, split) alone."""
     generator = random.Random(f"{seed}-{dataset}-{split}")
     chosen: list[int] = []
-    for places in by_class(labels).values():
-        chosen += generator.sample(places, min(shots, len(places)))
+    for indices in by_class(labels).values():
+        chosen += generator.sample(indices, min(shots, len(indices)))
     return chosen

@@ -1,28 +1,24 @@
-"""Tasks from plain image folders."""
+"""Reading a task from a plain image folder."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from dpw.data.checks import checked_task
-from dpw.data.draws import divide
+from dpw.data.content import TaskContent, divided
 from dpw.data.root import Root
 from dpw.data.split import Split
-from dpw.data.task import Task
 from dpw.errors import InputError
 
 VAL_NAMES = ("val", "valid", "validation")
 
 
-def task_from_folder(
+def read_folder(
     path: Path,
     *,
     name: str | None,
-    templates: tuple[str, ...],
     class_names: Mapping[str, str],
     fractions: tuple[float, float],
     seed: int,
-    protocol: str,
-) -> Task:
+) -> TaskContent:
     """Read `train/CLASS/*`, `val/CLASS/*`, `test/CLASS/*`, or `CLASS/*` split by a seed; classes sorted."""
     root = Root(path)
     name = name or root.path.name
@@ -33,12 +29,11 @@ def task_from_folder(
     if unknown := sorted(set(class_names) - set(classes)):
         raise InputError(f"class_names names {unknown[0]!r}, which is no class folder of {path}; remove it")
     splits = (
-        {part: _read(root, folder, classes) for part, folder in parts.items()}
+        {part: _images(root, folder, classes) for part, folder in parts.items()}
         if parts
-        else divided(_read(root, "", classes), fractions, f"{seed}-{name}-folder")
+        else divided(_images(root, "", classes), fractions, f"{seed}-{name}-folder")
     )
-    shown = [class_names.get(folder, folder) for folder in classes]
-    return checked_task(name, shown, templates, protocol, splits)
+    return TaskContent(name, tuple(class_names.get(folder, folder) for folder in classes), splits)
 
 
 def _given_parts(root: Root) -> dict[str, str]:
@@ -51,7 +46,7 @@ def _given_parts(root: Root) -> dict[str, str]:
     return parts | ({"test": "test"} if "test" in folders else {})
 
 
-def _read(root: Root, folder: str, classes: list[str]) -> Split:
+def _images(root: Root, folder: str, classes: list[str]) -> Split:
     """List the images of all classes in one folder."""
     if unknown := sorted(set(root.folders(folder)) - set(classes)):
         raise InputError(
@@ -65,14 +60,3 @@ def _read(root: Root, folder: str, classes: list[str]) -> Split:
         paths += [root.file(image, "the folder") for image in found]
         labels += [label] * len(found)
     return Split.from_files(paths, labels)
-
-
-def divided(images: Split, fractions: tuple[float, float], key: str) -> dict[str, Split]:
-    """Divide images by class into val, test and, with the rest, train."""
-    val, test = fractions
-    if not (0 <= val < 1 and 0 <= test < 1 and val + test < 1):
-        raise InputError(
-            f"fractions val={val} and test={test} leave nothing to train on; choose smaller ones"
-        )
-    parts = dict(zip(("val", "test", "train"), divide(images.labels, fractions, key), strict=True))
-    return {part: images.select(places) for part, places in parts.items() if places}

@@ -1,4 +1,4 @@
-"""Tasks from Hugging Face datasets, by hub name or from a local copy."""
+"""Reading a task from a Hugging Face dataset, by hub name or from a local copy."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,9 @@ from typing import Any
 
 from PIL import Image
 
-from dpw.data.checks import checked_task
-from dpw.data.folder_task import divided
+from dpw.data.content import TaskContent, divided
 from dpw.data.labels import number_labels
 from dpw.data.split import Split, content_key, open_image
-from dpw.data.task import Task
 from dpw.errors import InputError
 
 
@@ -72,17 +70,15 @@ class HubImages:
         )
 
 
-def task_from_dataset(
+def read_dataset(
     source: str,
     *,
     name: str | None,
     choice: HubChoice,
     class_names: Mapping[str, str],
-    templates: tuple[str, ...],
     fractions: tuple[float, float],
     seed: int,
-    protocol: str,
-) -> Task:
+) -> TaskContent:
     """Read a dataset; without a test split in it, train is divided by a seed."""
     import datasets
 
@@ -105,7 +101,7 @@ def task_from_dataset(
     if "test" not in parts:
         val_fraction = 0.0 if "val" in parts else fractions[0]
         parts |= divided(parts["train"], (val_fraction, fractions[1]), f"{seed}-{name}-hub")
-    return checked_task(name, classes, templates, protocol, parts)
+    return TaskContent(name, classes, parts)
 
 
 def _load(source: str, choice: HubChoice) -> Any:
@@ -148,8 +144,7 @@ def _labels(
     rows: Any, column: str, classes: Sequence[str], class_names: Mapping[str, str], where: str
 ) -> tuple[tuple[str, ...], list[int]]:
     """Class names and labels of one split; a label feature with names decides both."""
-    values = rows.with_format(None)[column]
-    values = list(values)
+    values = list(rows.with_format(None)[column])
     names = getattr(rows.features[column], "names", None)
     if names is not None:
         return number_labels(values, names, class_names, where)
@@ -159,6 +154,6 @@ def _labels(
             raise InputError(
                 f"{where} has the class {absent[0]!r}, which train does not have; add training images"
             )
-        position = {name: place for place, name in enumerate(classes)}
-        return tuple(classes), [position[class_names.get(str(value), str(value))] for value in values]
+        label_of = {name: label for label, name in enumerate(classes)}
+        return tuple(classes), [label_of[class_names.get(str(value), str(value))] for value in values]
     return number_labels(values, None, class_names, where)

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dpw.data.checks import image_problems, split_problems
+from dpw.data.checks import image_problems, split_problems, structural_problems
+from dpw.data.content import PARTS, TaskContent
 from dpw.data.public import get_dataset, list_public
 from dpw.data.public.catalog import Expected, PublicDataset
 from dpw.data.public.listing import Listing
-from dpw.data.task import Task, structural_problems
+from dpw.data.task import Task
 from dpw.errors import InputError
 
 
@@ -67,7 +68,7 @@ def check_dataset(
     counts |= {
         part: len(listing.splits[part]) if part in listing.splits else None for part in list(expected)[1:]
     }
-    problems = list(listing.problems) + _task_problems(dataset, listing, protocol, decode)
+    problems = list(listing.problems) + _task_problems(dataset, listing, decode)
     if not subset:
         problems += _figure_problems(folder, counts, expected)
     return DatasetReport(dataset.name, str(folder), True, counts, expected, problems)
@@ -78,37 +79,28 @@ def _figures(expected: Expected) -> dict[str, int | None]:
     return {"classes": expected.classes, "train": expected.train, "val": expected.val, "test": expected.test}
 
 
-def _task_problems(dataset: PublicDataset, listing: Listing, protocol: str, decode: bool) -> list[str]:
+def _task_problems(dataset: PublicDataset, listing: Listing, decode: bool) -> list[str]:
     """What is wrong with the task that the listing would make."""
-    name, splits = dataset.name, listing.splits
-    if problems := structural_problems(name, listing.classes, dataset.templates, splits):
+    content = TaskContent(dataset.name, listing.classes, listing.splits)
+    if problems := structural_problems(content, dataset.templates):
         return problems
-    task = Task(
-        name,
-        listing.classes,
-        dataset.templates,
-        splits["train"],
-        splits.get("val"),
-        splits.get("test"),
-        protocol,
-    )
-    return split_problems(task) + (image_problems(task) if decode else [])
+    return split_problems(content) + (image_problems(content) if decode else [])
 
 
 def check_task(name: str, load: Callable[[], Task], *, decode: bool = False) -> DatasetReport:
     """Check a task of one's own, which has no official figures."""
-    parts = ("train", "val", "test")
     try:
         task = load()
     except InputError as error:
-        nothing: dict[str, int | None] = dict.fromkeys(("classes", *parts))
+        nothing: dict[str, int | None] = dict.fromkeys(("classes", *PARTS))
         return DatasetReport(name, "", False, nothing, nothing, [str(error)])
     sizes = {part: len(split) for part, split in task.splits().items()}
     counts: dict[str, int | None] = {
         "classes": len(task.classes),
-        **{part: sizes.get(part) for part in parts},
+        **{part: sizes.get(part) for part in PARTS},
     }
-    problems = split_problems(task) + (image_problems(task) if decode else [])
+    content = task.content()
+    problems = split_problems(content) + (image_problems(content) if decode else [])
     return DatasetReport(name, "", True, counts, counts, problems)
 
 

@@ -1,13 +1,17 @@
-"""Preprocessed uint8 pixels, decoded and resized once and then read back every epoch."""
+"""The one way from image files to pixels: decoded and resized once, then read back by all who want them.
+
+Training, measuring, prediction and reference data all go through a `PixelCache`.
+"""
 
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from dpw.clip.preprocessing import Pixels, Preprocessing
 from dpw.data.augment import random_resized_crop
@@ -18,6 +22,8 @@ from dpw.data.task import Task
 from dpw.errors import InputError
 
 DEFAULT_MAX_BYTES = 32 * 1024**3
+
+ImageLike = str | Path | Image.Image
 
 
 class PixelCache:
@@ -43,22 +49,35 @@ class PixelCache:
             self._store = SegmentStore(folder, kind, record_bytes, max_bytes)
 
     def pixels(self, split: Split, indices: Sequence[int]) -> Pixels:
-        """Pixels of the images at these places of the split, as uint8 `(len(indices), 3, H, W)`."""
-        batch = np.empty((len(indices), 3, *self.size), dtype=np.uint8)
+        """Pixels of the images at these indices of the split, as uint8 `(len(indices), 3, H, W)`."""
+        batch, errors = self.readable_pixels(split, indices)
+        if errors:
+            raise errors[min(errors)]
+        return batch
+
+    def readable_pixels(self, split: Split, indices: Sequence[int]) -> tuple[Pixels, dict[int, InputError]]:
+        """As `pixels`, but images that cannot be read are left black and have their error by row."""
+        batch = np.zeros((len(indices), 3, *self.size), dtype=np.uint8)
         if self._store is None:
-            self._decode(split, indices, range(len(indices)), batch)
-            return batch
-        keys = [_short(split.key(index)) for index in indices]
+            return batch, self._decode(split, indices, range(len(indices)), batch)
+        keys, errors = _keys(split, indices)
         with self._lock:
-            missing = self._read(keys, range(len(keys)), batch)
+            missing = self._read(keys, list(keys), batch)
             if missing:
                 self._store.refresh()
                 missing = self._read(keys, missing, batch)
         if missing:
-            self._decode(split, indices, missing, batch)
+            row_of = {keys[row]: row for row in missing}  # an image that is asked for twice is decoded once
+            failed = self._decode(split, indices, list(row_of.values()), batch)
+            for row in missing:
+                decoded = row_of[keys[row]]
+                if decoded in failed:
+                    errors[row] = failed[decoded]
+                elif decoded != row:
+                    batch[row] = batch[decoded]
             with self._lock:
-                self._store.add([(keys[row], batch[row]) for row in missing])
-        return batch
+                self._store.add([(key, batch[row]) for key, row in row_of.items() if row not in failed])
+        return batch, errors
 
     def close(self) -> None:
         """Give back disk space that was reserved and not needed; the cache can still be used."""
@@ -77,7 +96,7 @@ class PixelCache:
         """Travel to another process as its settings; the other process opens the folder anew."""
         return PixelCache, (self.preprocessing, self.folder, self.max_bytes, self.workers)
 
-    def _read(self, keys: Sequence[bytes], rows: Sequence[int], batch: Pixels) -> list[int]:
+    def _read(self, keys: Mapping[int, bytes], rows: Sequence[int], batch: Pixels) -> list[int]:
         """Fill the rows that are on disk and give the others."""
         assert self._store is not None
         missing = set(rows)
@@ -86,14 +105,35 @@ class PixelCache:
             missing.discard(rows[position])
         return sorted(missing)
 
-    def _decode(self, split: Split, indices: Sequence[int], rows: Sequence[int], batch: Pixels) -> None:
-        """Decode and preprocess the images of some rows."""
+    def _decode(
+        self, split: Split, indices: Sequence[int], rows: Sequence[int], batch: Pixels
+    ) -> dict[int, InputError]:
+        """Decode and preprocess the images of some rows; gives the errors of those that cannot be read."""
+        errors: dict[int, InputError] = {}
 
         def decode(row: int) -> None:
             """Fill one row."""
-            batch[row] = self.preprocessing.pixels(split[indices[row]].image)
+            try:
+                batch[row] = self.preprocessing.pixels(split[indices[row]].image)
+            except InputError as error:
+                errors[row] = error
 
         in_threads(decode, rows, self.workers)
+        return errors
+
+
+def read_images(cache: PixelCache, images: Sequence[ImageLike]) -> tuple[Pixels, dict[int, InputError]]:
+    """Pixels of files, through the cache, and of PIL images, which are not kept; errors by row."""
+    batch = np.zeros((len(images), 3, *cache.size), dtype=np.uint8)
+    files: dict[int, str | Path] = {}
+    for row, image in enumerate(images):
+        if isinstance(image, Image.Image):
+            batch[row] = cache.preprocessing.pixels(image)
+        else:
+            files[row] = image
+    split = Split.from_files(files.values(), [0] * len(files))
+    batch[list(files)], errors = cache.readable_pixels(split, range(len(files)))
+    return batch, {row: errors[index] for index, row in enumerate(files) if index in errors}
 
 
 def training_pixels(
@@ -137,6 +177,13 @@ def in_threads(work: Callable[[int], None], rows: Sequence[int], workers: int) -
             pass
 
 
-def _short(key: str) -> bytes:
-    """A key of fixed length."""
-    return hashlib.sha256(key.encode()).digest()[:KEY_BYTES]
+def _keys(split: Split, indices: Sequence[int]) -> tuple[dict[int, bytes], dict[int, InputError]]:
+    """Keys of fixed length by row, and the errors of images that are not there."""
+    keys: dict[int, bytes] = {}
+    errors: dict[int, InputError] = {}
+    for row, index in enumerate(indices):
+        try:
+            keys[row] = hashlib.sha256(split.key(index).encode()).digest()[:KEY_BYTES]
+        except InputError as error:
+            errors[row] = error
+    return keys, errors

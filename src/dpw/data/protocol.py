@@ -1,4 +1,4 @@
-"""The two ways the literature measures: `coop` (DIKI, DPW) and `zscl` (ZSCL and most others).
+"""How the literature measures: protocols `coop` (DIKI, DPW) and `zscl` (ZSCL and most others), and settings.
 
 A protocol decides splits and class names (the dataset entries do that part), the prompts used at test time
 and what happens to a training image. Results of different protocols cannot be compared, so every result
@@ -6,8 +6,12 @@ carries the name.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from dpw.errors import InputError
+
+# Whether an image of a learned task is classified among that task's classes or among all learned classes.
+Setting = Literal["task-incremental", "class-incremental"]
 
 
 @dataclass(frozen=True)

@@ -169,8 +169,8 @@ def _sentences_in(path: Path, text: str) -> list[str]:
         if not set(lines[0]) & set(SENTENCE_COLUMNS):
             # Conceptual Captions has no header: the caption comes first.
             return [line[0] for line in lines if line]
-        place = lines[0].index(_sentence_column(lines[0], path))
-        return [line[place] for line in lines[1:] if len(line) > place]
+        column = lines[0].index(_sentence_column(lines[0], path))
+        return [line[column] for line in lines[1:] if len(line) > column]
     return text.splitlines()
 
 
@@ -234,21 +234,20 @@ class ShuffledRows:
 
     def at(self, step: int) -> list[int]:
         """The rows of one step."""
-        return [self._row(place) for place in range(step * self.batch, (step + 1) * self.batch)]
+        return [self._row(position) for position in range(step * self.batch, (step + 1) * self.batch)]
 
-    def _row(self, place: int) -> int:
-        """The row at one place of the endless sequence."""
-        number, offset = divmod(place, self.size)
+    def _row(self, position: int) -> int:
+        """The row at one position of the endless sequence."""
+        number, offset = divmod(position, self.size)
         if number != self._pass:
             self._pass = number
             self._order = torch.randperm(self.size, generator=seeded(*self.key, number)).tolist()
         return self._order[offset]
 
 
-def pixels_of(images: Split, rows: Sequence[int], backbone: Backbone) -> Tensor:
-    """Pixels `(B, 3, H, W)` of some images, prepared as at test time."""
-    pixels = PixelCache(backbone.preprocessing, folder=None).pixels(images, rows)
-    return torch.from_numpy(pixels).to(backbone.device)
+def pixels_of(images: Split, rows: Sequence[int], cache: PixelCache, device: torch.device) -> Tensor:
+    """Pixels `(B, 3, H, W)` of some images on a device, prepared as at test time."""
+    return torch.from_numpy(cache.pixels(images, rows)).to(device)
 
 
 def sentence_tokens(sentences: Sequence[str], backbone: Backbone) -> Tensor:

@@ -46,7 +46,7 @@ class Root:
             raise InputError(problem)
         return self.path / name
 
-    def place(self, name: str) -> str:
+    def path_text(self, name: str) -> str:
         """The path below the folder as text, the same for every way to write the same name."""
         plain = "//" not in name and "./" not in name
         return f"{self.path}/{name}" if plain else str(self.path / name)

@@ -33,7 +33,7 @@ Record = npt.NDArray[np.uint8]
 _log = logging.getLogger(__name__)
 
 
-class _Place(NamedTuple):
+class _Location(NamedTuple):
     """Where a record lies and what its checksum is."""
 
     segment: str
@@ -49,9 +49,9 @@ class SegmentStore:
         self._base, self._folder = base, base / kind
         self._record_bytes, self._max_bytes = record_bytes, max_bytes
         self._opened = time.time()
-        self._places: dict[bytes, _Place] = {}
+        self._locations: dict[bytes, _Location] = {}
         self._index_read: dict[str, int] = {}
-        self._verified: set[_Place] = set()
+        self._verified: set[_Location] = set()
         self._used: set[str] = set()
         self._full = False
         self._writer = _Writer(self._folder, record_bytes)
@@ -67,8 +67,8 @@ class SegmentStore:
         """Yield (position in `keys`, record) for every record found, in any order."""
         by_segment: dict[str, list[int]] = defaultdict(list)
         for position, key in enumerate(keys):
-            if key in self._places:
-                by_segment[self._places[key].segment].append(position)
+            if key in self._locations:
+                by_segment[self._locations[key].segment].append(position)
         for segment, positions in by_segment.items():
             yield from self._read_segment(segment, keys, positions)
 
@@ -84,7 +84,7 @@ class SegmentStore:
                     content = file.read()
                 whole = len(content) // ENTRY.size * ENTRY.size
                 for key, slot, checksum in ENTRY.iter_unpack(content[:whole]):
-                    self._places[key] = _Place(path.stem, slot, checksum)
+                    self._locations[key] = _Location(path.stem, slot, checksum)
                 self._index_read[path.stem] = start + whole
 
     def add(self, records: Iterable[tuple[bytes, Record]]) -> None:
@@ -94,7 +94,7 @@ class SegmentStore:
                 if self._writer.is_full and not self._begin_segment():
                     return
                 slot, checksum = self._writer.write(key, record)
-                self._places[key] = _Place(self._writer.name, slot, checksum)
+                self._locations[key] = _Location(self._writer.name, slot, checksum)
                 self._used.add(self._writer.name)
         except OSError as error:
             self._full = True
@@ -118,20 +118,20 @@ class SegmentStore:
                         yield position, record
         except (FileNotFoundError, ValueError):
             for position in positions:
-                self._places.pop(keys[position], None)
+                self._locations.pop(keys[position], None)
 
     def _record(self, mapped: mmap.mmap, key: bytes) -> Record | None:
         """Copy one record out of a mapped segment; its checksum is compared the first time."""
-        place = self._places.get(key)
-        if place is None:
+        location = self._locations.get(key)
+        if location is None:
             return None
-        start = place.slot * self._record_bytes
+        start = location.slot * self._record_bytes
         content = mapped[start : start + self._record_bytes]
-        if place not in self._verified:
-            if len(content) != self._record_bytes or zlib.crc32(content) != place.checksum:
-                del self._places[key]
+        if location not in self._verified:
+            if len(content) != self._record_bytes or zlib.crc32(content) != location.checksum:
+                del self._locations[key]
                 return None
-            self._verified.add(place)
+            self._verified.add(location)
         return np.frombuffer(content, dtype=np.uint8)
 
     def _mark_used(self, segment: str, path: Path) -> None:
@@ -158,7 +158,7 @@ class SegmentStore:
         return False
 
     def _make_way(self, needed: int) -> None:
-        """Remove segments that nobody has used since this store was opened, the oldest first."""
+        """Remove segments that were not used since this store was opened, the oldest first."""
         ages = [(age, path) for path in _segments(self._base) if (age := _modified(path)) < self._opened]
         for _, path in sorted(ages):
             if _total_bytes(self._base) + needed <= self._max_bytes:

@@ -51,13 +51,15 @@ def _listed(split: Split, part: Any, list_path: Path, folder: str) -> Split:
     entries = part.get("data") if isinstance(part, dict) else part
     if not isinstance(entries, list):
         raise InputError(f"{list_path} holds no list of images; give a file such as shot_16-seed_1.json")
-    places: dict[str, list[int]] = {}
-    for place in range(len(split)):
-        places.setdefault(PurePosixPath(split.where(place)).name, []).append(place)
-    return split.select([_place(split, entry, places, list_path, folder) for entry in entries])
+    by_name: dict[str, list[int]] = {}
+    for index in range(len(split)):
+        by_name.setdefault(PurePosixPath(split.where(index)).name, []).append(index)
+    return split.select([_listed_index(split, entry, by_name, list_path, folder) for entry in entries])
 
 
-def _place(split: Split, entry: Any, places: dict[str, list[int]], list_path: Path, folder: str) -> int:
+def _listed_index(
+    split: Split, entry: Any, by_name: dict[str, list[int]], list_path: Path, folder: str
+) -> int:
     """Where in the split a listed image is; its label must agree."""
     match entry:
         case {"impath": str() as path, "label": int() as label}:
@@ -66,12 +68,12 @@ def _place(split: Split, entry: Any, places: dict[str, list[int]], list_path: Pa
             raise InputError(f"{list_path} has the entry {entry!r:.80}; expected impath, label and classname")
     parts = PurePosixPath(path).parts
     tail = parts[parts.index(folder) + 1 :] if folder in parts else parts
-    for place in places.get(parts[-1], []) if parts else []:
-        if PurePosixPath(split.where(place)).parts[-len(tail) :] == tail:
-            if split.labels[place] == label:
-                return place
+    for index in by_name.get(parts[-1], []) if parts else []:
+        if PurePosixPath(split.where(index)).parts[-len(tail) :] == tail:
+            if split.labels[index] == label:
+                return index
             raise InputError(
-                f"{list_path} gives {path} label {label}, the split {split.labels[place]}; "
+                f"{list_path} gives {path} label {label}, the split {split.labels[index]}; "
                 "use a list made for this split file"
             )
     raise InputError(

@@ -36,7 +36,7 @@ class Sample(NamedTuple):
 
 
 class ImageSource(Protocol):
-    """Where a split's images live: anything that can open, identify and place the i-th one."""
+    """Where a split's images come from: anything that can open, identify and locate the i-th one."""
 
     def __len__(self) -> int:
         """How many images there are."""
@@ -71,13 +71,13 @@ class FileImages:
         return open_image(Path(self.paths[index]))
 
     def key(self, index: int) -> str:
-        """Identify a file by its place, size and time of change."""
+        """Identify a file by its path, size and time of change."""
         try:
             found = Path(self.paths[index]).stat()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise _missing(self.paths[index]) from error
-        place = Path(self.paths[index]).absolute()
-        return content_key(f"{place}|{found.st_size}|{found.st_mtime_ns}".encode())
+        path = Path(self.paths[index]).absolute()
+        return content_key(f"{path}|{found.st_size}|{found.st_mtime_ns}".encode())
 
     def where(self, index: int) -> str:
         """Give the path."""
@@ -113,7 +113,24 @@ class ArrayImages:
 
 
 class Split(Sequence[Sample]):
-    """An immutable sequence of labelled images over a source; slicing and shuffling copy no image."""
+    """An immutable sequence of labelled images over a source; slicing and shuffling copy no image.
+
+    Args:
+        source: Where the images are; `from_files` and `from_arrays` make the usual ones.
+        labels: An index into the task's classes for each image.
+        indices: Which images of the source, in which order; all by default.
+
+    Raises:
+        InputError: The number of labels is not that of the images.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpw.data.task import Split
+        >>> images = np.zeros((3, 32, 32, 3), dtype=np.uint8)
+        >>> split = Split.from_arrays(images, labels=[0, 1, 1], name="toys/train")
+        >>> split[1:], split[0].label, split.where(2)
+        (Split(2 images, 1 classes), 0, 'toys/train[2]')
+    """
 
     def __init__(
         self, source: ImageSource, labels: Sequence[int], indices: Sequence[int] | None = None
@@ -128,7 +145,20 @@ class Split(Sequence[Sample]):
 
     @classmethod
     def from_files(cls, paths: Iterable[Path | str], labels: Sequence[int]) -> "Split":
-        """Take images from files."""
+        """Take images from files, which are opened when they are asked for.
+
+        Args:
+            paths: The image files.
+            labels: An index into the task's classes for each file.
+
+        Raises:
+            InputError: The number of labels is not that of the files.
+
+        Example:
+            >>> from dpw.data.task import Split
+            >>> Split.from_files(["cat.jpg", "dog.jpg"], labels=[0, 1]).where(1)
+            'dog.jpg'
+        """
         return cls(FileImages(paths), labels)
 
     @classmethod
@@ -138,7 +168,23 @@ class Split(Sequence[Sample]):
         labels: Sequence[int],
         name: str,
     ) -> "Split":
-        """Take images from uint8 arrays, H×W×3 or H×W, such as `mnist/train`."""
+        """Take images from arrays in memory.
+
+        Args:
+            images: uint8 arrays of shape (H, W, 3) or (H, W), or one array of them.
+            labels: An index into the task's classes for each array.
+            name: What messages call them, such as `mnist/train`.
+
+        Raises:
+            InputError: An array is no image, or the number of labels is not that of the arrays.
+
+        Example:
+            >>> import numpy as np
+            >>> from dpw.data.task import Split
+            >>> split = Split.from_arrays(np.full((1, 2, 2), 255, dtype=np.uint8), labels=[0], name="white")
+            >>> split[0].image.getpixel((0, 0))
+            (255, 255, 255)
+        """
         return cls(ArrayImages(images, name), labels)
 
     def __len__(self) -> int:
@@ -175,11 +221,11 @@ class Split(Sequence[Sample]):
         return self._source.key(self._indices[index])
 
     def where(self, index: int) -> str:
-        """Say where one image is: its path, or its place such as `mnist/train[17]`."""
+        """Say where one image is: its path, or its position such as `mnist/train[17]`."""
         return self._source.where(self._indices[index])
 
     def select(self, indices: Iterable[int]) -> "Split":
-        """Take the images at these places, in this order."""
+        """Take the images at these indices, in this order."""
         chosen = list(indices)
         return Split(
             self._source, [self._labels[i] for i in chosen], [self._indices[index] for index in chosen]
@@ -198,14 +244,14 @@ class Split(Sequence[Sample]):
 
 def open_image(file: Path | BinaryIO, where: str | None = None) -> Image.Image:
     """Decode a file to an upright RGB image, or say in one sentence why that is impossible."""
-    place = where or str(file)
+    named = where or str(file)
     try:
         with Image.open(file) as image:
             return upright_rgb(image)
     except FileNotFoundError as error:
-        raise _missing(place) from error
+        raise _missing(named) from error
     except DECODING_ERRORS as error:
-        raise InputError(f"{place} {_reason(file, error)}; replace it by a good copy or remove it") from error
+        raise InputError(f"{named} {_reason(file, error)}; replace it by a good copy or remove it") from error
 
 
 def _reason(file: Path | BinaryIO, error: Exception) -> str:

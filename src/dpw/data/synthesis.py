@@ -18,8 +18,8 @@ def draw_prompts(pool: Sequence[str], count: int, seed: int, task: int) -> list[
     """Draw prompts uniformly with replacement, by the seed and the task's index alone."""
     if not pool:
         raise InputError("there is no prompt to draw synthetic images from; give reference_sentences=FILE")
-    places = torch.randint(len(pool), (count,), generator=seeded(seed, task, "prompts"))
-    return [pool[place] for place in places.tolist()]
+    indices = torch.randint(len(pool), (count,), generator=seeded(seed, task, "prompts"))
+    return [pool[index] for index in indices.tolist()]
 
 
 def synthesize(folder: Path, prompts: Sequence[str], task: int, pipeline: str, steps: int) -> None:

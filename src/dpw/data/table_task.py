@@ -1,4 +1,4 @@
-"""Tasks from a CSV or Parquet table with one row for each image."""
+"""Reading a task from a CSV or Parquet table with one row for each image."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpw.data.checks import checked_task
-from dpw.data.folder_task import VAL_NAMES, divided
+from dpw.data.content import TaskContent, divided
+from dpw.data.folder_task import VAL_NAMES
 from dpw.data.labels import number_labels
 from dpw.data.root import Root
 from dpw.data.split import Split
-from dpw.data.task import Task
 from dpw.errors import InputError
 
 SPLIT_NAMES = {"train": "train", "training": "train", "test": "test"} | dict.fromkeys(VAL_NAMES, "val")
@@ -26,7 +25,7 @@ class TableColumns:
     split: str = "split"
 
 
-def task_from_table(
+def read_table(
     path: Path,
     *,
     name: str | None,
@@ -34,11 +33,9 @@ def task_from_table(
     columns: TableColumns,
     classes: Sequence[str] | None,
     class_names: Mapping[str, str],
-    templates: tuple[str, ...],
     fractions: tuple[float, float],
     seed: int,
-    protocol: str,
-) -> Task:
+) -> TaskContent:
     """Read a table whose paths are relative to `root` (the table's own folder by default)."""
     name = name or path.stem
     rows = _read_rows(path)
@@ -56,7 +53,7 @@ def task_from_table(
     )
     if "train" not in splits:
         raise InputError(f"{path} has no row with {columns.split} train; mark some rows for training")
-    return checked_task(name, found, templates, protocol, splits)
+    return TaskContent(name, found, splits)
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:
@@ -112,9 +109,9 @@ def _require_columns(rows: list[dict[str, Any]], wanted: Sequence[str], path: Pa
 
 def _given_splits(images: Split, values: Sequence[Any], path: Path) -> dict[str, Split]:
     """Divide by the split column."""
-    places: dict[str, list[int]] = {}
-    for place, value in enumerate(values):
+    indices: dict[str, list[int]] = {}
+    for index, value in enumerate(values):
         if str(value).lower() not in SPLIT_NAMES:
-            raise InputError(f"row {place + 1} of {path} has split {value!r}; write train, val or test")
-        places.setdefault(SPLIT_NAMES[str(value).lower()], []).append(place)
-    return {part: images.select(chosen) for part, chosen in places.items()}
+            raise InputError(f"row {index + 1} of {path} has split {value!r}; write train, val or test")
+        indices.setdefault(SPLIT_NAMES[str(value).lower()], []).append(index)
+    return {part: images.select(chosen) for part, chosen in indices.items()}

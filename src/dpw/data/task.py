@@ -1,23 +1,51 @@
 """A task: one image domain with its class names, its prompt templates and its images."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpw.data.checks import split_problems, structural_problems
+from dpw.data.content import TaskContent
+from dpw.data.folder_task import read_folder
+from dpw.data.hub_task import HubChoice, read_dataset
+from dpw.data.prompts import DEFAULT_TEMPLATE, spell
 from dpw.data.protocol import get_protocol
 from dpw.data.split import Sample, Split
+from dpw.data.table_task import TableColumns, read_table
 from dpw.errors import InputError
 
 __all__ = ["DEFAULT_TEMPLATES", "Sample", "Split", "Task"]
 
-DEFAULT_TEMPLATES = ("a photo of a {}.",)
+DEFAULT_TEMPLATES = (DEFAULT_TEMPLATE,)
 
 
 @dataclass(frozen=True)
 class Task:
-    """One step of continual learning: what the classes are called and which images show them."""
+    """One step of continual learning: what the classes are called and which images show them.
+
+    Args:
+        name: What the task is called; a word without slashes.
+        classes: Class names; an image's label is an index into them.
+        templates: Prompts with one `{}` for the class name; the first is the one used in training.
+        train: Training images.
+        val: Validation images, by which the best epoch is chosen, or None.
+        test: Test images, or None.
+        protocol: How the task is measured, `coop` (one template) or `zscl` (all templates, random crops).
+
+    Raises:
+        InputError: A name, template, label or the protocol cannot be used.
+
+    Example:
+        >>> import numpy as np
+        >>> from dpw import Task
+        >>> from dpw.data.task import Split
+        >>> images = np.zeros((2, 32, 32, 3), dtype=np.uint8)
+        >>> train = Split.from_arrays(images, labels=[0, 1], name="toys/train")
+        >>> task = Task("toys", classes=("red_car", "boat"), templates=("a photo of a {}.",), train=train)
+        >>> task.prompts()
+        ['a photo of a red car.', 'a photo of a boat.']
+    """
 
     name: str
     classes: tuple[str, ...]
@@ -30,8 +58,24 @@ class Task:
     def __post_init__(self) -> None:
         """Refuse names, templates and labels that no method could use."""
         get_protocol(self.protocol)
-        if problems := structural_problems(self.name, self.classes, self.templates, self.splits()):
+        if problems := structural_problems(self.content(), self.templates):
             raise InputError(problems[0])
+
+    @classmethod
+    def from_content(cls, content: TaskContent, *, templates: Sequence[str], protocol: str) -> "Task":
+        """Make a task of what a reader found; the first problem seen without decoding is raised."""
+        task = cls(
+            name=content.name,
+            classes=tuple(content.classes),
+            templates=tuple(templates),
+            protocol=protocol,
+            train=content.splits["train"],
+            val=content.splits.get("val"),
+            test=content.splits.get("test"),
+        )
+        if problems := split_problems(content):
+            raise InputError(problems[0])
+        return task
 
     @classmethod
     def from_folder(
@@ -46,18 +90,46 @@ class Task:
         seed: int = 0,
         protocol: str = "coop",
     ) -> "Task":
-        """Read `train/CLASS/*.jpg` (`val/`, `test/` beside it), or split `CLASS/*.jpg` by a fixed seed."""
-        from dpw.data.folder_task import task_from_folder
+        """Read `train/CLASS/*.jpg` (`val/`, `test/` beside it), or split `CLASS/*.jpg` by a fixed seed.
 
-        return task_from_folder(
+        Args:
+            path: The folder; nothing outside it is read.
+            name: The task's name; that of the folder (or table, or dataset) by default.
+            templates: Prompts with one `{}` for the class name.
+            class_names: What some classes are called, by their folder's name (or by their label).
+            val_fraction: Share of each class for validation, if the folder is not divided yet.
+            test_fraction: Share of each class for the test, if the folder is not divided yet.
+            seed: Decides which images these are.
+            protocol: `coop` or `zscl`.
+
+        Returns:
+            The task; no image has been decoded yet.
+
+        Raises:
+            InputError: The folder, a class or a name in it cannot be used.
+
+        Example:
+            >>> import tempfile
+            >>> from pathlib import Path
+            >>> from PIL import Image
+            >>> from dpw import Task
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     for colour in ("blue", "red"):
+            ...         (Path(folder) / colour).mkdir()
+            ...         for number in range(10):
+            ...             Image.new("RGB", (32, 32), colour).save(Path(folder) / colour / f"{number}.png")
+            ...     task = Task.from_folder(folder, name="colours")
+            >>> task.classes, len(task.train), len(task.val), len(task.test)
+            (('blue', 'red'), 14, 2, 4)
+        """
+        content = read_folder(
             Path(path),
             name=name,
-            templates=tuple(templates),
             class_names=class_names or {},
             fractions=(val_fraction, test_fraction),
             seed=seed,
-            protocol=protocol,
         )
+        return cls.from_content(content, templates=templates, protocol=protocol)
 
     @classmethod
     def from_table(
@@ -77,21 +149,49 @@ class Task:
         seed: int = 0,
         protocol: str = "coop",
     ) -> "Task":
-        """Read a CSV or Parquet table of image paths (inside `root`) and labels, with or without splits."""
-        from dpw.data.table_task import TableColumns, task_from_table
+        """Read a CSV or Parquet table of image paths (inside `root`) and labels, with or without splits.
 
-        return task_from_table(
+        The arguments that are not listed here are those of `from_folder`.
+
+        Args:
+            path: The table, `.csv` or `.parquet`, with one row for each image.
+            root: The folder that the paths in the table are relative to; the table's own by default.
+            path_column: The column of image paths.
+            label_column: The column of labels, as words or numbers.
+            split_column: The column of train, val or test; without it rows are divided by the seed.
+            classes: All class names in order, for numbers as labels or a fixed order.
+
+        Returns:
+            The task; no image has been decoded yet.
+
+        Raises:
+            InputError: The table, a row or a path in it cannot be used.
+
+        Example:
+            >>> import tempfile
+            >>> from pathlib import Path
+            >>> from PIL import Image
+            >>> from dpw import Task
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     for colour in ("blue", "red"):
+            ...         Image.new("RGB", (32, 32), colour).save(Path(folder) / f"{colour}.png")
+            ...     table = Path(folder) / "colours.csv"
+            ...     size = table.write_text("path,label\\nblue.png,blue\\nred.png,red")
+            ...     task = Task.from_table(table)
+            >>> task.name, task.classes
+            ('colours', ('blue', 'red'))
+        """
+        content = read_table(
             Path(path),
             name=name,
             root=None if root is None else Path(root),
             columns=TableColumns(path_column, label_column, split_column),
             classes=classes,
             class_names=class_names or {},
-            templates=tuple(templates),
             fractions=(val_fraction, test_fraction),
             seed=seed,
-            protocol=protocol,
         )
+        return cls.from_content(content, templates=templates, protocol=protocol)
 
     @classmethod
     def from_dataset(
@@ -113,34 +213,60 @@ class Task:
         seed: int = 0,
         protocol: str = "coop",
     ) -> "Task":
-        """Read a Hugging Face dataset by hub name or from a local copy."""
-        from dpw.data.hub_task import HubChoice, task_from_dataset
+        """Read a Hugging Face dataset by hub name or from a local copy.
 
+        The arguments that are not listed here are those of `from_folder`.
+
+        Args:
+            source: A hub name, a folder written by `save_to_disk`, or a folder of data files.
+            config: Which configuration of the dataset.
+            image_column: The column of images.
+            label_column: The column of labels, numbers with names or words.
+            train_split: The dataset's split to train on.
+            val_split: The dataset's split for validation, if it has one.
+            test_split: The dataset's split for the test; where it is missing, train is divided by the seed.
+            cache_folder: Where the datasets library keeps downloads; its own folder by default.
+
+        Returns:
+            The task; no image has been decoded yet.
+
+        Raises:
+            InputError: The dataset cannot be loaded, or a split or column is missing in it.
+
+        Example:
+            >>> import tempfile
+            >>> import datasets
+            >>> from PIL import Image
+            >>> from dpw import Task
+            >>> images = [Image.new("RGB", (32, 32), colour) for colour in ("blue", "red")]
+            >>> rows = datasets.Dataset.from_dict({"image": images, "label": ["blue", "red"]})
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     rows.save_to_disk(folder)
+            ...     task = Task.from_dataset(folder, name="colours", test_fraction=0.0)
+            >>> task.classes, len(task.train)
+            (('blue', 'red'), 2)
+        """
         cache = None if cache_folder is None else Path(cache_folder)
-        return task_from_dataset(
-            str(source),
-            name=name,
-            choice=HubChoice(config, image_column, label_column, train_split, val_split, test_split, cache),
-            class_names=class_names or {},
-            templates=tuple(templates),
-            fractions=(val_fraction, test_fraction),
-            seed=seed,
-            protocol=protocol,
+        choice = HubChoice(config, image_column, label_column, train_split, val_split, test_split, cache)
+        renamed, fractions = class_names or {}, (val_fraction, test_fraction)
+        content = read_dataset(
+            str(source), name=name, choice=choice, class_names=renamed, fractions=fractions, seed=seed
         )
-
-    def templates_at_test(self) -> tuple[str, ...]:
-        """The templates whose text features are averaged at test time, as the protocol wants it."""
-        return self.templates if get_protocol(self.protocol).ensemble else self.templates[:1]
+        return cls.from_content(content, templates=templates, protocol=protocol)
 
     def prompts(self, template: str | None = None) -> list[str]:
         """One prompt for each class, by the first template unless another is given."""
         chosen = self.templates[0] if template is None else template
-        return [chosen.replace("{}", name).replace("_", " ") for name in self.classes]
+        return [spell(chosen, name) for name in self.classes]
 
     def splits(self) -> dict[str, Split]:
         """The splits that exist, by name."""
         named = {"train": self.train, "val": self.val, "test": self.test}
         return {name: split for name, split in named.items() if split is not None}
+
+    def content(self) -> TaskContent:
+        """The plain parts of the task: name, classes and splits."""
+        return TaskContent(self.name, self.classes, self.splits())
 
     def describe(self) -> dict[str, Any]:
         """Say what is in the task, in values that JSON knows, without decoding any image."""
@@ -151,35 +277,3 @@ class Task:
             "templates": list(self.templates),
             **{split: len(images) for split, images in self.splits().items()},
         }
-
-
-def structural_problems(
-    task: str, classes: Sequence[str], templates: Sequence[str], splits: Mapping[str, Split]
-) -> list[str]:
-    """Everything wrong with names, templates and labels, each in one sentence; empty when all is well."""
-    problems = []
-    if not task or "/" in task:
-        problems.append(f"task name {task!r} must be a word without slashes; choose another name")
-    if not classes:
-        problems.append(f"task {task} has no classes; give at least one class with images")
-    for name, count in Counter(classes).items():
-        if count > 1:
-            problems.append(f"task {task} has {count} classes called {name!r}; rename or merge them")
-    if not templates:
-        problems.append(f"task {task} has no prompt template; give one such as 'a photo of a {{}}.'")
-    for template in templates:
-        if template.count("{}") != 1:
-            problems.append(f"template {template!r} of task {task} needs exactly one {{}} for the class")
-    for split_name, split in splits.items():
-        problems += _label_problems(f"{split_name} of {task}", split, len(classes))
-    return problems
-
-
-def _label_problems(where: str, split: Split, classes: int) -> list[str]:
-    """Labels that point outside the class list, each named once."""
-    wrong = sorted({label for label in split.labels if not 0 <= label < classes})
-    return [
-        f"label {label} of {split.where(split.labels.index(label))} ({where}) is outside 0..{classes - 1}; "
-        "correct the label or add the class"
-        for label in wrong
-    ]

@@ -2,21 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from dpw.data.images import Images
 from dpw.data.pixels import PixelCache
+from dpw.data.prompts import readable
+from dpw.data.protocol import Setting
 from dpw.data.split import Split
 from dpw.data.task import Task
 from dpw.engine.feeding import SplitImages
 from dpw.errors import InputError, Interrupted
 from dpw.methods.base import LearnedTask, Method
 from dpw.methods.candidates import Candidates, ClassGroup
-
-Setting = Literal["task-incremental", "class-incremental"]
 
 
 @dataclass(frozen=True)
@@ -94,18 +94,13 @@ class Evaluator:
             offset += len(group.classes)
         pairs = zip(predicted.tolist(), labels, strict=True)
         if self.merge_equal_names:
-            return sum(shown_name(names[guess]) == shown_name(task.classes[label]) for guess, label in pairs)
+            return sum(readable(names[guess]) == readable(task.classes[label]) for guess, label in pairs)
         return sum(guess == offset + label for guess, label in pairs)
 
     def _gathered(self, counts: Tensor) -> list[int]:
         """The sum of counts over all processes."""
         total = self.accelerator.reduce(counts.to(self.accelerator.device), reduction="sum")
         return [int(value) for value in total.tolist()]
-
-
-def shown_name(name: str) -> str:
-    """A class name as prompts show it, by which equal classes are recognised."""
-    return name.replace("_", " ")
 
 
 def own_group(task: Task) -> ClassGroup:

@@ -80,6 +80,7 @@ class Trainer:
     def fit(self, method: Method, task: Task, progress: ProgressFolder | None = None) -> Position:
         """Learn one task, from its beginning or from where a stored state stands."""
         method.to(self.accelerator.device)
+        method.pixel_cache = self.cache
         prepare_towers(method)
         self.reseed(task, "begin")
         train = SplitImages(task.train, self.cache, self.accelerator.device)

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from dpw.clip.backbone import Backbone
 from dpw.data.images import Images
+from dpw.data.pixels import PixelCache
 from dpw.data.protocol import get_protocol
 from dpw.data.reference import ReferenceData
 from dpw.data.task import Task
@@ -107,6 +108,7 @@ class Method(nn.Module, ABC):
         self.bank = nn.ModuleList()
         self.reference = ReferenceData()  # used where no setting names reference data
         self.step = 0  # set before every training batch, so that what a method draws depends on it alone
+        self.pixel_cache = PixelCache(backbone.preprocessing, folder=None)  # training gives its own
         self.feature_cache: FeatureCache | None = None  # given by an evaluation that asks about images again
         self._tokens: dict[ClassGroup, Tensor] = {}
 

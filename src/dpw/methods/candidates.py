@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dpw.data.prompts import DEFAULT_TEMPLATE, spell
+
 
 @dataclass(frozen=True)
 class ClassGroup:
@@ -10,14 +12,11 @@ class ClassGroup:
 
     name: str
     classes: tuple[str, ...]
-    templates: tuple[str, ...] = ("a photo of a {}.",)
+    templates: tuple[str, ...] = (DEFAULT_TEMPLATE,)
 
     def prompts(self) -> list[list[str]]:
         """The prompts of every class, one list for each template."""
-        return [
-            [template.replace("{}", name).replace("_", " ") for name in self.classes]
-            for template in self.templates
-        ]
+        return [[spell(template, name) for name in self.classes] for template in self.templates]
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ class SyntheticPairs(Restraint):
         method, config = self.method, self.config
         rows = self._rows.at(method.step)
         prompts = [self._pairs.prompts[row] for row in rows]
-        pixels = pixels_of(self._pairs.images, rows, method.backbone)
+        pixels = pixels_of(self._pairs.images, rows, method.pixel_cache, method.backbone.device)
         tokens = sentence_tokens(prompts, method.backbone)
         with torch.no_grad():
             target = pair_similarities(method.previous_model, pixels, tokens)

@@ -160,7 +160,7 @@ class MoEAdapters(Method):
     def new_module(self, task: Task, images: TaskImages) -> nn.ModuleDict:
         """The task's autoencoder, and gates that start at zero; with the first task also the experts."""
         if self.reject is None and (reference := self._reference(task)) is not None:
-            self.reject = self.router.fit_reference(self.backbone, reference)
+            self.reject = self.router.fit_reference(self.backbone, reference, self.pixel_cache)
         autoencoder = self.router.fit(self.backbone, images, len(self.bank))
         if not self.experts:
             self.experts = self.new_experts()

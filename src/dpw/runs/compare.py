@@ -6,10 +6,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from dpw.runs import results
 from dpw.benchmarks import list_benchmarks
-from dpw.errors import InputError
 from dpw.engine.metrics import Spread, spread
+from dpw.errors import InputError
+from dpw.runs import results
 from dpw.runs.published import Published, figures_of
 
 METRICS = ("transfer", "avg", "last", "mean", "forgetting")

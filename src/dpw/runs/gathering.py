@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpw.engine.metrics import Spread, spread
 from dpw.runs import results
 from dpw.runs.compare import CONDITIONS, as_published
-from dpw.engine.metrics import Spread, spread
 from dpw.runs.published import Published, figures_of
 
 Number = float | None

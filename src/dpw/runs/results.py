@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpw.storage import files
 from dpw.benchmarks import LoadedBenchmark
+from dpw.engine.metrics import summarize
 from dpw.errors import InputError, StoreError
 from dpw.methods import Method, suited_settings
-from dpw.engine.metrics import summarize
+from dpw.storage import files
 
 KIND = "dpw-results"
 

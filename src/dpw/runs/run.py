@@ -11,22 +11,21 @@ from typing import Any, Literal
 from pydantic import Field
 
 from dpw import __version__
-from dpw.storage import model_folder
-from dpw.runs import results
-from dpw.storage import files
-from dpw.clip.backbone import Backbone
 from dpw.benchmarks import LoadedBenchmark, load_benchmark
+from dpw.clip.backbone import Backbone
 from dpw.data.pixels import PixelCache
-from dpw.errors import InputError, StoreError
+from dpw.data.reference import Pairs, ReferenceData
 from dpw.engine.evaluation import Evaluator
+from dpw.engine.training import Trainer, Unwatched, Watcher
+from dpw.errors import InputError, StoreError
 from dpw.learner import NO_STOP, cache_folder, make_accelerator, training_identity
-from dpw.storage.logs import MetricsLog
-from dpw.methods.feature_cache import FeatureCache
 from dpw.methods import METHODS, Method, configure
 from dpw.methods.config import MethodConfig, Settings
-from dpw.data.reference import Pairs, ReferenceData
+from dpw.methods.feature_cache import FeatureCache
+from dpw.runs import results
+from dpw.storage import files, model_folder
 from dpw.storage.checkpoint import ProgressFolder, refuse_differences
-from dpw.engine.training import Trainer, Unwatched, Watcher
+from dpw.storage.logs import MetricsLog
 
 KIND = "dpw-run"
 

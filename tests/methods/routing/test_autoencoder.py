@@ -1,11 +1,11 @@
 """Autoencoders of single tasks."""
 
 import torch
+
 from dpw.methods.routing.autoencoder import (
     Autoencoder,
     fit_autoencoder,
 )
-
 from tests.helpers.checks import nonempty
 
 

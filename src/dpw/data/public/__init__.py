@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from dpw.data.content import TaskContent
 from dpw.data.protocol import get_protocol
 from dpw.data.public.catalog import DATASETS, Expected, PublicDataset, get_dataset
 from dpw.data.public.listing import Listing
@@ -36,11 +37,5 @@ def load_public(
     listing = list_public(dataset, data_root, protocol=protocol, seed=seed, rebuild_splits=rebuild_splits)
     if listing.problems:
         raise InputError(listing.problems[0])
-    return task_from_listing(dataset, listing, protocol)
-
-
-def task_from_listing(dataset: PublicDataset, listing: Listing, protocol: str) -> Task:
-    """Make the task; classes without training images and images in two splits are refused."""
-    from dpw.data.checks import checked_task
-
-    return checked_task(dataset.name, listing.classes, dataset.templates, protocol, listing.splits)
+    content = TaskContent(dataset.name, listing.classes, listing.splits)
+    return Task.from_content(content, templates=dataset.templates, protocol=protocol)

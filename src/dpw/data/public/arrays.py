@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from dpw.data.prompts import readable
 from dpw.data.public import names
 from dpw.data.public.listing import Listing, with_val
 from dpw.data.readers.idx import read_idx
@@ -67,7 +68,7 @@ class CifarPickles:
                 )
             images = pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
             splits[part] = Split.from_arrays(images, labels, f"cifar100/{part}")
-        listing = Listing(tuple(names.spaced(str(name)) for name in fine_names), splits)
+        listing = Listing(tuple(readable(str(name)) for name in fine_names), splits)
         return listing if self.val_fraction is None else with_val(listing, self.val_fraction, key)
 
 

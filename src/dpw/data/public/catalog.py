@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dpw.data.public import names, sources, templates
+from dpw.data.prompts import readable
+from dpw.data.public import downloads, names, templates
 from dpw.data.public.arrays import CifarPickles, IdxFiles
 from dpw.data.public.coop import VariantLists, ZhouSplit
+from dpw.data.public.downloads import Download
 from dpw.data.public.listing import Rule
 from dpw.data.public.official import (
     CarsDevkit,
@@ -18,7 +20,6 @@ from dpw.data.public.official import (
     division_50_20_30,
     random_80_20,
 )
-from dpw.data.public.sources import Download
 from dpw.errors import InputError
 
 CALTECH_BACKGROUND = "BACKGROUND_Google"
@@ -69,7 +70,7 @@ _ENTRIES = (
             "zscl": VariantLists({part: f"images_variant_{part}.txt" for part in ("train", "test")}),
         },
         expected=_expected((100, 3334, 3333, 3333), (100, 3334, 3333)),
-        downloads=sources.AIRCRAFT,
+        downloads=downloads.AIRCRAFT,
     ),
     PublicDataset(
         name="caltech101",
@@ -89,7 +90,7 @@ _ENTRIES = (
             (CALTECH_BACKGROUND, "Faces_easy"),
         ),
         expected=_expected((100, 4128, 1649, 2465), (101, 6941, 1736)),
-        downloads=sources.CALTECH101,
+        downloads=downloads.CALTECH101,
     ),
     PublicDataset(
         name="cifar100",
@@ -98,7 +99,7 @@ _ENTRIES = (
         templates=templates.CIFAR100,
         rules={"coop": CifarPickles(0.2), "zscl": CifarPickles(None)},
         expected=_expected((100, 40000, 10000, 10000), (100, 50000, 10000)),
-        downloads=sources.CIFAR100,
+        downloads=downloads.CIFAR100,
     ),
     PublicDataset(
         name="dtd",
@@ -108,7 +109,7 @@ _ENTRIES = (
         rules={"coop": ZhouSplit("split_zhou_DescribableTextures.json", "images"), "zscl": DtdPartition()},
         rebuild=ClassFolders("images", names.unchanged, division_50_20_30),
         expected=_expected((47, 2820, 1128, 1692), (47, 1880, 1880)),
-        downloads=sources.DTD,
+        downloads=downloads.DTD,
     ),
     PublicDataset(
         name="eurosat",
@@ -121,7 +122,7 @@ _ENTRIES = (
         },
         rebuild=ClassFolders("2750", names.eurosat_coop, division_50_20_30),
         expected=_expected((10, 13500, 5400, 8100), (10, 21600, 5400)),
-        downloads=sources.EUROSAT,
+        downloads=downloads.EUROSAT,
     ),
     PublicDataset(
         name="flowers",
@@ -131,17 +132,17 @@ _ENTRIES = (
         rules={"coop": ZhouSplit("split_zhou_OxfordFlowers.json", "jpg"), "zscl": FlowerLabels()},
         rebuild=FlowerLabels(division_50_20_30),
         expected=_expected((102, 4093, 1633, 2463), (102, 1020, 6149)),
-        downloads=sources.FLOWERS,
+        downloads=downloads.FLOWERS,
     ),
     PublicDataset(
         name="food",
         title="Food",
         folder="food-101",
         templates=templates.FOOD,
-        rules={"coop": ZhouSplit("split_zhou_Food101.json", "images"), "zscl": FoodMeta(names.spaced)},
+        rules={"coop": ZhouSplit("split_zhou_Food101.json", "images"), "zscl": FoodMeta(readable)},
         rebuild=ClassFolders("images", names.unchanged, division_50_20_30),
         expected=_expected((101, 50500, 20200, 30300), (101, 75750, 25250)),
-        downloads=sources.FOOD,
+        downloads=downloads.FOOD,
     ),
     PublicDataset(
         name="mnist",
@@ -150,7 +151,7 @@ _ENTRIES = (
         templates=templates.MNIST,
         rules={"coop": IdxFiles(0.2), "zscl": IdxFiles(None)},
         expected=_expected((10, 48000, 12000, 10000), (10, 60000, 10000)),
-        downloads=sources.MNIST,
+        downloads=downloads.MNIST,
     ),
     PublicDataset(
         name="oxfordpet",
@@ -160,7 +161,7 @@ _ENTRIES = (
         rules={"coop": ZhouSplit("split_zhou_OxfordPets.json", "images"), "zscl": PetLists(names.pet_title)},
         rebuild=PetLists(str.lower, 0.2),
         expected=_expected((37, 2944, 736, 3669), (37, 3680, 3669)),
-        downloads=sources.OXFORD_PET,
+        downloads=downloads.OXFORD_PET,
     ),
     PublicDataset(
         name="stanfordcars",
@@ -170,7 +171,7 @@ _ENTRIES = (
         rules={"coop": ZhouSplit("split_zhou_StanfordCars.json", ""), "zscl": CarsDevkit(names.unchanged)},
         rebuild=CarsDevkit(names.car_year_first, 0.2),
         expected=_expected((196, 6509, 1635, 8041), (196, 8144, 8041)),
-        by_hand=sources.STANFORD_CARS_BY_HAND,
+        by_hand=downloads.STANFORD_CARS_BY_HAND,
     ),
     PublicDataset(
         name="sun397",
@@ -179,11 +180,11 @@ _ENTRIES = (
         templates=templates.SUN397,
         rules={
             "coop": ZhouSplit("split_zhou_SUN397.json", "SUN397"),
-            "zscl": SunFolders(names.spaced, random_80_20),
+            "zscl": SunFolders(readable, random_80_20),
         },
         rebuild=SunFolders(names.sun_reversed),
         expected=_expected((397, 15880, 3970, 19850), (397, 87003, 21751)),
-        downloads=sources.SUN397,
+        downloads=downloads.SUN397,
     ),
 )
 

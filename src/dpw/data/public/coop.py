@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpw.data.content import PARTS
 from dpw.data.public.listing import Entry, Listing, list_files, read_json, read_lines
 from dpw.data.root import Root
 from dpw.errors import InputError
-
-PARTS = ("train", "val", "test")
 
 
 @dataclass(frozen=True)

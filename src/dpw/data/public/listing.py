@@ -44,7 +44,7 @@ def list_files(
             if problem := root.problem(name, named_by):
                 problems.append(problem)
             else:
-                paths.append(root.place(name))
+                paths.append(root.path_text(name))
                 labels.append(label)
         splits[part] = Split.from_files(paths, labels)
     return Listing(tuple(classes), splits, problems)
@@ -53,8 +53,8 @@ def list_files(
 def with_val(listing: Listing, fraction: float, key: str) -> Listing:
     """Take a share of each class out of train for val, once and for all; nothing is in both."""
     train = listing.splits["train"]
-    val_places, train_places = divide(train.labels, (fraction,), f"{key}-val")
-    splits = {**listing.splits, "train": train.select(train_places), "val": train.select(val_places)}
+    val_indices, train_indices = divide(train.labels, (fraction,), f"{key}-val")
+    splits = {**listing.splits, "train": train.select(train_indices), "val": train.select(val_indices)}
     return Listing(listing.classes, splits, listing.problems)
 
 

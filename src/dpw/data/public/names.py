@@ -1,5 +1,7 @@
 """How the two protocols call the classes of the eleven datasets."""
 
+from dpw.data.prompts import readable
+
 CALTECH101_COOP = {"airplanes": "airplane", "Faces": "face", "Leopards": "leopard", "Motorbikes": "motorbike"}
 
 CALTECH101_ZSCL = {
@@ -62,11 +64,6 @@ def unchanged(name: str) -> str:
     return name
 
 
-def spaced(name: str) -> str:
-    """Write spaces for underscores."""
-    return name.replace("_", " ")
-
-
 def caltech101_coop(folder: str) -> str:
     """CoOp's name of a Caltech101 folder."""
     return CALTECH101_COOP.get(folder, folder)
@@ -74,7 +71,7 @@ def caltech101_coop(folder: str) -> str:
 
 def caltech101_zscl(folder: str) -> str:
     """OpenAI's name of a Caltech101 folder."""
-    return CALTECH101_ZSCL.get(folder, spaced(folder))
+    return CALTECH101_ZSCL.get(folder, readable(folder))
 
 
 def eurosat_coop(folder: str) -> str:
@@ -99,5 +96,5 @@ def car_year_first(name: str) -> str:
 
 
 def sun_reversed(name: str) -> str:
-    """CoOp's name of a place: "apartment_building/outdoor" becomes "outdoor apartment_building"."""
+    """CoOp's name of a scene: "apartment_building/outdoor" becomes "outdoor apartment_building"."""
     return " ".join(reversed(name.split("/")))

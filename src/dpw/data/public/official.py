@@ -39,7 +39,7 @@ def _divided(root: Root, classes: list[str], entries: list[Entry], division: Div
     everything = list_files(root, classes, {"all": entries}, "the layout")
     images = everything.splits["all"]
     parts = division(list(images.labels), key)
-    splits = {part: images.select(places) for part, places in parts.items()}
+    splits = {part: images.select(indices) for part, indices in parts.items()}
     return Listing(everything.classes, splits, everything.problems)
 
 
@@ -228,17 +228,17 @@ class SunFolders:
     def read(self, root: Root, key: str) -> Listing:
         """Number the classes by their line in `ClassName.txt`."""
         remedy = "it is in SUN397.tar.gz or Partitions.zip (`dpw data get sun397`)"
-        places = [line.strip("/") for line in read_lines(root.required("ClassName.txt", remedy))]
-        classes = [self.names(place.partition("/")[2]) for place in places]
+        scenes = [line.strip("/") for line in read_lines(root.required("ClassName.txt", remedy))]
+        classes = [self.names(scene.partition("/")[2]) for scene in scenes]
         if self.division is not None:
             entries = [
                 (image, label)
-                for label, place in enumerate(places)
-                for image in root.images(f"SUN397/{place}")
-                if image.rpartition("/")[0] == f"SUN397/{place}"
+                for label, scene in enumerate(scenes)
+                for image in root.images(f"SUN397/{scene}")
+                if image.rpartition("/")[0] == f"SUN397/{scene}"
             ]
             return _divided(root, classes, entries, self.division, key)
-        label_of = {place: label for label, place in enumerate(places)}
+        label_of = {scene: label for label, scene in enumerate(scenes)}
         parts: dict[str, list[Entry]] = {}
         for part, file in {"train": "Training_01.txt", "test": "Testing_01.txt"}.items():
             lines = [line.strip("/") for line in read_lines(root.required(file, remedy))]

@@ -44,18 +44,18 @@ def _variable(kind: int, body: bytes, order: str) -> tuple[str, Any] | None:
 def _elements(content: bytes, order: str) -> list[tuple[int, bytes]]:
     """Cut a run of bytes into its tagged elements."""
     elements = []
-    place = 0
-    while place + 8 <= len(content):
-        kind, size = struct.unpack_from(f"{order}II", content, place)
+    offset = 0
+    while offset + 8 <= len(content):
+        kind, size = struct.unpack_from(f"{order}II", content, offset)
         if kind >> 16:
-            elements.append((kind & 0xFFFF, content[place + 4 : place + 4 + (kind >> 16)]))
-            place += 8
+            elements.append((kind & 0xFFFF, content[offset + 4 : offset + 4 + (kind >> 16)]))
+            offset += 8
             continue
-        body = content[place + 8 : place + 8 + size]
+        body = content[offset + 8 : offset + 8 + size]
         if len(body) < size:
             raise ValueError("it ends inside an element")
         elements.append((kind, body))
-        place += 8 + (size if kind == COMPRESSED else -(-size // 8) * 8)
+        offset += 8 + (size if kind == COMPRESSED else -(-size // 8) * 8)
     return elements
 
 

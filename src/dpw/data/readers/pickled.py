@@ -16,15 +16,6 @@ from dpw.errors import InputError
 ARRAY_MODULES = ("numpy.core.multiarray", "numpy._core.multiarray")
 BUFFER_MODULES = ("numpy.core.numeric", "numpy._core.numeric")
 ARRAY_TYPES = ("u1", "i1", "i2", "i4", "i8", "u2", "u4", "u8", "f4", "f8")
-DAMAGE = (
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    MemoryError,
-    ArithmeticError,
-    RecursionError,
-)
 
 
 class _RefusedError(Exception):
@@ -232,13 +223,13 @@ _ACTIONS: dict[str, Callable[[_Machine, Any], Any]] = {
     "DICT": lambda machine, _: machine.new_dict(machine.since_mark()),
     "SETITEM": lambda machine, _: machine.set_items([machine.stack.pop(), machine.stack.pop()][::-1]),
     "SETITEMS": lambda machine, _: machine.set_items(machine.since_mark()),
-    "PUT": lambda machine, place: machine.memo.update({place: machine.stack[-1]}),
-    "BINPUT": lambda machine, place: machine.memo.update({place: machine.stack[-1]}),
-    "LONG_BINPUT": lambda machine, place: machine.memo.update({place: machine.stack[-1]}),
+    "PUT": lambda machine, key: machine.memo.update({key: machine.stack[-1]}),
+    "BINPUT": lambda machine, key: machine.memo.update({key: machine.stack[-1]}),
+    "LONG_BINPUT": lambda machine, key: machine.memo.update({key: machine.stack[-1]}),
     "MEMOIZE": lambda machine, _: machine.memo.update({len(machine.memo): machine.stack[-1]}),
-    "GET": lambda machine, place: machine.stack.append(machine.memo[place]),
-    "BINGET": lambda machine, place: machine.stack.append(machine.memo[place]),
-    "LONG_BINGET": lambda machine, place: machine.stack.append(machine.memo[place]),
+    "GET": lambda machine, key: machine.stack.append(machine.memo[key]),
+    "BINGET": lambda machine, key: machine.stack.append(machine.memo[key]),
+    "LONG_BINGET": lambda machine, key: machine.stack.append(machine.memo[key]),
     "GLOBAL": lambda machine, argument: machine.name(argument),
     "STACK_GLOBAL": lambda machine, _: machine.name(None),
     "REDUCE": lambda machine, _: machine.reduce(),

@@ -49,7 +49,12 @@ class ReferenceBatches:
 
     def pixels(self) -> Tensor:
         """The next images of the shuffled passes."""
-        return pixels_of(self._images, self._rows.at(self.method.step), self.method.backbone)
+        return pixels_of(
+            self._images,
+            self._rows.at(self.method.step),
+            self.method.pixel_cache,
+            self.method.backbone.device,
+        )
 
     def tokens(self) -> Tensor:
         """The reference sentences of the task."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dpw.clip.backbone import Backbone
+from dpw.data.pixels import PixelCache
 from dpw.data.reference import pixels_of, seeded
 from dpw.data.split import Split
 from dpw.methods.base import TaskImages
@@ -92,11 +93,12 @@ class AutoencoderRouter:
         threshold = -error.quantile(self.config.reject_quantile)
         return stored_autoencoder({**model.state_dict(), "least": threshold}, TaskAutoencoder)
 
-    def fit_reference(self, backbone: Backbone, images: Split) -> Autoencoder:
+    def fit_reference(self, backbone: Backbone, images: Split, cache: PixelCache) -> Autoencoder:
         """What images of no task look like."""
         rows = self._some_rows(len(images), REFERENCE)
         parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
-        found = [self.early_features(backbone, pixels_of(images, part, backbone)) for part in parts]
+        batches = (pixels_of(images, part, cache, backbone.device) for part in parts)
+        found = [self.early_features(backbone, pixels) for pixels in batches]
         return self._autoencoder(torch.cat(found), self.config.reference_iterations, REFERENCE)
 
     def early_features(self, backbone: Backbone, pixels: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from benchmarks import models
-from dpw.clip import backbone as backbone_module
+from dpw.clip import blocks
 
 BACKBONE = models.backbone("tiny")
 
@@ -35,10 +35,10 @@ def test_an_mlp_over_few_images_at_a_time_gives_the_same_numbers(monkeypatch, to
     method.bank.eval()  # no dropout
     expected = loss_and_gradients(method)
     shape, parts = BACKBONE.image_shape, []
-    monkeypatch.setattr(backbone_module, "REUSED", together * shape.tokens * 4 * shape.width * 4)
-    at_once = backbone_module._with_mlp_at_once
+    monkeypatch.setattr(blocks, "REUSED", together * shape.tokens * 4 * shape.width * 4)
+    at_once = blocks._with_mlp_at_once
     monkeypatch.setattr(
-        backbone_module,
+        blocks,
         "_with_mlp_at_once",
         lambda block, index, u, adaptation: (parts.append(len(u)), at_once(block, index, u, adaptation))[1],
     )

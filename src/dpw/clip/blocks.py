@@ -1,0 +1,108 @@
+"""The blocks of both towers, one after another, with every place where an adaptation acts in plain sight."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from dpw.clip.adaptation import Adaptation, LinearName
+from dpw.clip.sequences import Sequences
+
+QUICK = 1.702  # of the quick GELU
+REUSED = 2**25  # bytes; a larger tensor is new memory every time, whose first touch costs more than the cut
+
+
+def run_blocks(
+    layers: Sequence[Any],
+    h: Tensor,
+    adaptation: Adaptation | None,
+    tokens: Sequences,
+    last: Sequences,
+    checkpointing: bool,
+) -> Tensor:
+    """One block after another, recomputed in the backward pass if checkpointing is on."""
+    for index, block in enumerate(layers):
+        seen = last if index == len(layers) - 1 else tokens
+        if checkpointing:
+            h = checkpoint(run_block, block, index, h, adaptation, seen, use_reentrant=False)
+        else:
+            h = run_block(block, index, h, adaptation, seen)
+    return h
+
+
+def run_block(block: Any, index: int, h: Tensor, adaptation: Adaptation | None, tokens: Sequences) -> Tensor:
+    """One transformer block; the adaptation acts on its linear maps, keys and values, value and MLP."""
+    x = block.layer_norm1(h)
+    kept = tokens.keep(x)
+    q, v = _attention(block.self_attn, index, x, kept, adaptation, tokens)
+    if adaptation is not None:
+        residual = adaptation.value(index, kept, q, tokens.positions)
+        v = v if residual is None else v + residual
+    u = tokens.keep(h) + _linear(block.self_attn.out_proj, index, "out", v, adaptation)
+    h = _with_mlp(block, index, u, adaptation)
+    beside = None if adaptation is None else adaptation.mlp(index, u)
+    return h if beside is None else h + beside
+
+
+def _attention(
+    attention: Any,
+    index: int,
+    x: Tensor,
+    kept: Tensor,
+    adaptation: Adaptation | None,
+    tokens: Sequences,
+) -> tuple[Tensor, Tensor]:
+    """Query by head and attention value `(B, N, D)` before the output projection, for the kept tokens."""
+    q = _linear(attention.q_proj, index, "query", kept, adaptation)
+    k = _linear(attention.k_proj, index, "key", x, adaptation)
+    v = _linear(attention.v_proj, index, "value", x, adaptation)
+    extra = None if adaptation is None else adaptation.keys_values(index, x)
+    if extra is not None:
+        k, v = (torch.cat([e.expand(len(x), -1, -1), t], dim=1) for e, t in zip(extra, (k, v), strict=True))
+    q, k, v = (t.view(*t.shape[:2], attention.num_heads, -1).transpose(1, 2) for t in (q, k, v))
+    return q, tokens.attend(q, k, v).transpose(1, 2).flatten(2)
+
+
+def _with_mlp(block: Any, index: int, u: Tensor, adaptation: Adaptation | None) -> Tensor:
+    """The stream with what the MLP adds to it, on a processor for a few images at a time."""
+    one = u.shape[1] * block.mlp.fc1.out_features * u.element_size()
+    together = max(1, REUSED // one) if u.is_cpu else len(u)
+    if together >= len(u):
+        return _with_mlp_at_once(block, index, u, adaptation)
+    return torch.cat([_with_mlp_at_once(block, index, part, adaptation) for part in torch.split(u, together)])
+
+
+def _with_mlp_at_once(block: Any, index: int, u: Tensor, adaptation: Adaptation | None) -> Tensor:
+    """The stream with what the MLP adds to it."""
+    mlp, x = block.mlp, block.layer_norm2(u)
+    if mlp.config.hidden_act != "quick_gelu":
+        hidden = mlp.activation_fn(_linear(mlp.fc1, index, "fc1", x, adaptation))
+        return u + _linear(mlp.fc2, index, "fc2", hidden, adaptation)
+    # CLIP's quick GELU x·σ(1.702x) is SiLU(1.702x) / 1.702; the matrix products take both factors along.
+    own = adaptation if adaptation is not None and adaptation.changes_linear_maps else None
+    hidden = _scaled(mlp.fc1, x, QUICK, QUICK)
+    if own is not None and (delta := own.linear(index, "fc1", x)) is not None:
+        hidden = hidden + delta * QUICK
+    hidden = F.silu(hidden)
+    added = _scaled(mlp.fc2, hidden, 1.0, QUICK)
+    if own is not None and (delta := own.linear(index, "fc2", hidden / QUICK)) is not None:
+        added = added + delta * QUICK
+    return torch.add(u, added, alpha=1 / QUICK)
+
+
+def _scaled(module: nn.Linear, x: Tensor, weight: float, bias: float) -> Tensor:
+    """A linear map with a factor on its weight and one on its bias, at no cost."""
+    rows = torch.addmm(module.bias, x.flatten(0, -2), module.weight.t(), beta=bias, alpha=weight)
+    return rows.view(*x.shape[:-1], -1)
+
+
+def _linear(
+    module: nn.Module, index: int, name: LinearName, x: Tensor, adaptation: Adaptation | None
+) -> Tensor:
+    """A linear map of the block, plus the adaptation's delta if it has one."""
+    out: Tensor = module(x)
+    delta = None if adaptation is None else adaptation.linear(index, name, x)
+    return out if delta is None else out + delta
