@@ -1,0 +1,1 @@
+"""One benchmark run from start to results; finished runs gathered, compared and set beside published ones."""
