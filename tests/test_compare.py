@@ -12,14 +12,14 @@ from typer.testing import CliRunner
 
 from dpw.benchmarks import get_benchmark, list_benchmarks
 from dpw.cli import app
-from dpw.engine.metrics import Spread, spread, summarize
+from dpw.engine.metrics import summarize
 from dpw.errors import InputError
 from dpw.methods import METHODS, PRESETS
 from dpw.methods.dpw.ablations import presets
 from dpw.report.comparison import FORMATS, count
 from dpw.runs.compare import compare
+from dpw.runs.gathering import METRICS, Spread, find_runs, read_runs, sections, spread
 from dpw.runs.published import ABLATIONS, FIGURES, figures_of
-from dpw.runs.results import find_runs
 from dpw.storage import files
 
 ORDER = [source.name for source in get_benchmark("mtil").tasks]
@@ -41,6 +41,7 @@ RESULT = {
     "metrics": summarize([[50.0] * 11] * 11, [40.0] * 11),
     "parameters": 30_800_000,
     "settings": {"settings": {}},
+    "method_config": {"seed": 1},
 }
 
 
@@ -127,8 +128,11 @@ def test_an_ablation_stands_beside_its_own_published_row(tmp_path):
 def test_the_same_seed_twice_is_refused(tmp_path):
     finished(tmp_path / "a")
     finished(tmp_path / "b")
-    with pytest.raises(InputError, match="same seed 1"):
-        compare([tmp_path])
+    for gather in (compare, lambda paths: sections(read_runs(paths))):
+        with pytest.raises(InputError, match="same seed 1") as caught:
+            gather([tmp_path])
+        assert str(tmp_path / "a") in str(caught.value)
+        assert str(tmp_path / "b") in str(caught.value)
     assert find_runs([tmp_path / "a", tmp_path / "a"]) == [tmp_path / "a"]
 
 
@@ -154,6 +158,10 @@ def test_a_folder_without_a_finished_run_is_refused_in_one_sentence(tmp_path):
     (tmp_path / "run.json").write_text(json.dumps({}))
     result = CliRunner().invoke(app, ["compare", str(tmp_path)])
     assert "not finished" in str(result.exception)
+
+
+def test_every_metric_that_tables_show_is_one_that_a_run_has():
+    assert set(METRICS) <= set(RESULT["metrics"])
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=5))

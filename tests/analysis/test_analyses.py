@@ -15,8 +15,8 @@ from dpw.analysis.queries import border_contrast, principal_plane, separation, t
 from dpw.analysis.score_maps import stretch
 from dpw.analysis.subject import open_prefixes, spread_rows
 from dpw.errors import InputError
-from dpw.runs import results
 from dpw.runs.gathering import read_runs
+from dpw.storage.run_folder import RunFolder
 
 
 @given(st.integers(1, 1000), st.integers(1, 1000))
@@ -146,7 +146,7 @@ def test_cosines_of_prefix_and_adapter_are_cosines(subject):
 
 
 def test_the_dynamic_cutoff_on_all_images_gives_the_numbers_of_the_run(dpw_run):
-    metrics = results.read(dpw_run)["metrics"]
+    metrics = RunFolder(dpw_run).read_results()["metrics"]
     data = analysis.cutoff_comparison(analysis.open_run(dpw_run, images=1000), cutoffs=(0.0, 0.9))
     assert data.dynamic_last == pytest.approx(metrics["last"])
     assert data.dynamic_transfer == pytest.approx(metrics["transfer"])
@@ -174,7 +174,7 @@ def test_cls_scores_of_the_training_images_have_mean_zero_and_variance_one(dpw_r
 
 def test_points_over_prefix_lengths_come_from_results(dpw_run, diki_run):
     data = analysis.accuracy_by_prefix_length(read_runs([dpw_run, diki_run]))
-    content = results.read(dpw_run)
+    content = RunFolder(dpw_run).read_results()
     (point,) = data["dpw"]
     assert (point.length, point.parameters, point.mean) == (
         2,
@@ -194,10 +194,10 @@ def test_times_are_positive_and_named(subject):
 
 
 def test_all_figures_are_written_as_png_svg_and_json(dpw_run, diki_run, tmp_path):
-    told = []
-    pictures = analysis.make_figures(dpw_run, tmp_path, beside=[diki_run], images=4, told=told.append)
+    named = []
+    pictures = analysis.make_figures(dpw_run, tmp_path, beside=[diki_run], images=4, on_message=named.append)
     names = [name for name in analysis.FIGURES if name != "token-plane-umap"]
-    assert told == names == [picture.name for picture in pictures]
+    assert named == names == [picture.name for picture in pictures]
     for name in names:
         assert (tmp_path / f"{name}.png").stat().st_size > 1000
         assert "<svg" in (tmp_path / f"{name}.svg").read_text()

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from dpw.benchmarks import get_benchmark
 from dpw.benchmarks.mini import DOMAINS, IMAGES_PER_CLASS
 from dpw.benchmarks.mini.outside import captioned
 from dpw.benchmarks.mini.presets import SETTINGS
 from dpw.methods import METHODS, configure
-from dpw.runs.run import RunConfig, RunOptions, method_config, start
+from dpw.runs.config import RunConfig, method_config
+from dpw.runs.run import start_run
 from tests.tiny import save_tiny
 
 pytest.importorskip("sklearn")
@@ -36,14 +36,20 @@ def test_every_method_that_learns_has_settings_for_mini_and_they_are_valid():
         configure(name, suited=settings)
 
 
-def test_a_preset_and_a_setting_go_over_what_suits_the_benchmark():
+def test_a_preset_and_a_setting_go_over_what_suits_the_embedded_clip():
     suited = SETTINGS["zscl"]
     config = RunConfig(benchmark="mini", model="mini", method="zscl", settings={"temperature": 3.0})
     assert method_config(config).training.iterations == suited["training.iterations"]
     assert method_config(config).temperature == 3.0
     star = config.model_copy(update={"preset": "cil"})
     assert method_config(star).average_every == 10 != suited["average_every"]
-    assert method_config(config.model_copy(update={"benchmark": "mtil"})).training.iterations == 1000
+
+
+def test_what_suits_a_clip_depends_on_the_clip_and_not_on_the_benchmark():
+    other_benchmark = RunConfig(benchmark="my.yaml", model="mini", method="zscl")
+    other_clip = RunConfig(benchmark="mini", model="some/clip", method="zscl")
+    assert method_config(other_benchmark).training.iterations == SETTINGS["zscl"]["training.iterations"]
+    assert method_config(other_clip) == configure("zscl")
 
 
 @pytest.mark.parametrize("name", ["gift", "moe-adapters", "zscl"])
@@ -59,6 +65,6 @@ def test_methods_that_look_outside_run_on_mini_without_being_given_data(name, tm
         order=("portraits",),
         settings=QUICK | small,
     )
-    result = start(config, tmp_path / "run", RunOptions())
+    result = start_run(config, tmp_path / "run")
     assert result["tasks"] == ["portraits"]
-    assert result["benchmark_settings"] == get_benchmark("mini").settings_for(name)
+    assert result["benchmark_settings"] == {}  # the benchmark is mini, but the CLIP is not

@@ -164,10 +164,8 @@ class Method(nn.Module, ABC):
 
     def forget(self, index: int) -> None:
         """Remove a task; refused by methods whose tasks live in the same weights."""
-        raise InputError(
-            f"method {self.name!r} mixes all tasks in one set of weights, so {self.tasks[index].name!r} "
-            "cannot be forgotten alone"
-        )
+        refuse_mixed(type(self), self.tasks[index].name)
+        raise NotImplementedError(f"method {self.name!r} does not say how a task is forgotten")
 
     def progress_state(self) -> dict[str, Tensor]:
         """Tensors that matter only while a task is being trained."""
@@ -215,6 +213,15 @@ class Method(nn.Module, ABC):
             pairs = [(self.frozen_image_features(pixels), labels) for pixels, labels in images.batches()]
         features, labels = zip(*pairs, strict=True)
         return torch.cat(features), torch.cat(labels)
+
+
+def refuse_mixed(kind: type[Method], task: str) -> None:
+    """Refuse to take one task out of a method that keeps all of them in the same weights."""
+    if not kind.isolated:
+        raise InputError(
+            f"method {kind.name!r} mixes all tasks in one set of weights, so {task!r} cannot be forgotten "
+            "or exported alone"
+        )
 
 
 def ensemble(features: Tensor, templates: int) -> Tensor:
