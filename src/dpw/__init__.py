@@ -4,7 +4,7 @@
 
     learner = ContinualCLIP.from_pretrained("mini")
     learner.learn(Task.from_folder("birds"))
-    print(learner.predict("photo.jpg"))
+    answer = learner.predict("photo.jpg")  # class, task, and how sure it is of both
 
 `run_benchmark` runs a method through a named benchmark; `dpw.errors` says what can go wrong.
 """

@@ -29,8 +29,8 @@ class ContinualCLIP:
 
     Example:
         >>> import dpw
-        >>> signs = dpw.load_benchmark("mini", order=["signs"]).tasks[0]
-        >>> learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.epochs": 1})
+        >>> signs = dpw.load_benchmark("mini", order=["signs"], shots=1).tasks[0]
+        >>> learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.iterations": 1})
         >>> learner.learn(signs)
         >>> answer = learner.predict(signs.test[0].image)
         >>> answer.task, answer.label in signs.classes
@@ -135,8 +135,8 @@ class ContinualCLIP:
 
         Example:
             >>> import dpw
-            >>> learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.epochs": 1})
-            >>> learner.learn(dpw.load_benchmark("mini", order=["signs"]).tasks[0])
+            >>> learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.iterations": 1})
+            >>> learner.learn(dpw.load_benchmark("mini", order=["signs"], shots=1).tasks[0])
             >>> learner.tasks
             ['signs']
         """
@@ -164,8 +164,8 @@ class ContinualCLIP:
 
         Example:
             >>> import dpw
-            >>> learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.epochs": 1})
-            >>> learner.learn(dpw.load_benchmark("mini", order=["signs"]).tasks[0])
+            >>> learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.iterations": 1})
+            >>> learner.learn(dpw.load_benchmark("mini", order=["signs"], shots=1).tasks[0])
             >>> learner.forget("signs")
             >>> learner.tasks
             []
@@ -296,7 +296,7 @@ class ContinualCLIP:
 
         Example:
             >>> import dpw
-            >>> signs = dpw.load_benchmark("mini", order=["signs"]).tasks[0]
+            >>> signs = dpw.load_benchmark("mini", order=["signs"], shots=1).tasks[0]
             >>> (test,) = dpw.ContinualCLIP.from_pretrained("mini").evaluate([signs])
             >>> test.images == len(signs.test), 0 <= test.accuracy <= 100
             (True, True)

@@ -6,6 +6,7 @@ import pytest
 from dpw.benchmarks.mini import DOMAINS, IMAGES_PER_CLASS
 from dpw.benchmarks.mini.outside import captioned
 from dpw.benchmarks.mini.presets import SETTINGS
+from dpw.learner import ContinualCLIP
 from dpw.methods import METHODS, configure
 from dpw.runs.config import RunConfig, method_config
 from dpw.runs.run import start_run
@@ -50,6 +51,13 @@ def test_what_suits_a_clip_depends_on_the_clip_and_not_on_the_benchmark():
     other_clip = RunConfig(benchmark="mini", model="some/clip", method="zscl")
     assert method_config(other_benchmark).training.iterations == SETTINGS["zscl"]["training.iterations"]
     assert method_config(other_clip) == configure("zscl")
+
+
+def test_a_learner_takes_the_settings_that_suit_its_clip(tmp_path):
+    own = ContinualCLIP.from_pretrained("mini", "zscl")
+    other = ContinualCLIP.from_pretrained("mini", "zscl", backbone=save_tiny(tmp_path / "clip"))
+    assert own.method.config == configure("zscl", suited=SETTINGS["zscl"])
+    assert other.method.config == configure("zscl")
 
 
 @pytest.mark.parametrize("name", ["gift", "moe-adapters", "zscl"])

@@ -79,8 +79,8 @@ def explain(
     Example:
         >>> import dpw, tempfile
         >>> from dpw.analysis import explain
-        >>> learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.epochs": 1})
-        >>> signs = dpw.load_benchmark("mini", order=["signs"]).tasks[0]
+        >>> learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.iterations": 1})
+        >>> signs = dpw.load_benchmark("mini", order=["signs"], shots=1).tasks[0]
         >>> learner.learn(signs)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     signs.train[0].image.save(f"{folder}/sign.png")

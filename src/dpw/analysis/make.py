@@ -155,9 +155,9 @@ def make_figures(
     Example:
         >>> import dpw, tempfile
         >>> from dpw.analysis import make_figures
-        >>> quick = {"training.epochs": 1, "prefix_length": 2}
+        >>> quick = {"shots": 1, "settings": {"training.iterations": 1}}
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     found = dpw.run_benchmark("mini", order=["signs"], settings=quick, output=f"{folder}/run")
+        ...     found = dpw.run_benchmark("mini", order=["signs"], output=f"{folder}/run", **quick)
         ...     drawn = make_figures(f"{folder}/run", f"{folder}/figures", only=["weights"], images=2)
         >>> [picture.title for picture in drawn]
         ['Weight of prefixes and adapter by block']

@@ -1,4 +1,4 @@
-"""What the query projection does to tokens: are task-relevant tokens still told apart afterwards?"""
+"""What the query projection does to tokens: are task-relevant tokens still distinct afterwards?"""
 
 import math
 from dataclasses import dataclass

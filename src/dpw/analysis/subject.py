@@ -89,9 +89,9 @@ def open_run(folder: str | Path, images: int = 64) -> Subject:
     Example:
         >>> import dpw, tempfile
         >>> from dpw.analysis import open_run, weight_distribution
-        >>> quick = {"training.epochs": 1, "prefix_length": 2}
+        >>> quick = {"shots": 1, "settings": {"training.iterations": 1}}
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     found = dpw.run_benchmark("mini", order=["signs"], settings=quick, output=folder)
+        ...     found = dpw.run_benchmark("mini", order=["signs"], output=folder, **quick)
         ...     subject = open_run(folder, images=2)
         >>> weight_distribution(subject).tasks
         ['signs']

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LINEAR_BELOW = 10_000  # parameters below which the axis is linear, so that zero has a place
+LINEAR_BELOW = 10_000  # parameters below which the axis is linear, so that zero can be shown
 
 
 def group_looks(section: Section) -> dict[str, Look]:
@@ -194,7 +194,7 @@ def _all_complete(section: Section) -> bool:
 
 
 def label_points(axis: "Axes", points: list[tuple[float, float, str]]) -> None:
-    """Write a name beside each point, at the nearest place where it touches no other name and no point."""
+    """Write a name beside each point, at the nearest offset where it touches no other name and no point."""
     from matplotlib.transforms import Bbox
 
     figure = axis.figure
