@@ -1,4 +1,4 @@
-"""One module knows what a run folder holds; what it writes it reads back, and a cut-off line costs nothing."""
+"""One module knows what a run folder holds; what it writes it reads back, and half a line costs nothing."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from dpw.storage import files, run_folder
 from dpw.storage.run_folder import RunFolder, Step
 from tests.engine.toy import make_toy, run
 
-LISTED = re.findall(r"^    (\S+)  ", run_folder.__doc__, flags=re.MULTILINE)
+LISTED = re.findall(r"^(\S+)  ", run_folder.__doc__, flags=re.MULTILINE)
 
 
 @pytest.fixture(scope="module")

@@ -51,20 +51,17 @@ def run_benchmark(
     Args:
         benchmark: a name (`dpw benchmarks` lists them) or a YAML file.
         output: the folder of the run; a run that was interrupted there goes on, a finished one is only read.
-        method: a method by name (`dpw methods` lists them).
+        method, preset, settings: a method by name (`dpw methods` lists them), a named set of its settings,
+            and single ones over it by dotted name.
         model: the CLIP: `mini`, a folder, a hub name; needed for every benchmark but `mini`.
         seed: decides splits, draws and training.
-        preset: a named set of the method's settings.
-        settings: single settings over the preset, by dotted name.
         data_root: the folder of the public datasets.
-        protocol: `coop` or `zscl` instead of the benchmark's own.
-        shots: training images of each class instead of the benchmark's own number.
-        order: task names in another order; fewer make a shorter run.
+        protocol, shots, order: `coop` or `zscl`, training images of each class, and task names (fewer make
+            a shorter run) instead of the benchmark's own.
         options: a callback, a request to stop, the time between checkpoints.
 
     Returns:
-        What `results.json` in the folder holds: among others `accuracy` (the matrix), `zero_shot`, `metrics`,
-        `parameters` and `seconds`.
+        The content of `results.json`: `accuracy` (the matrix), `zero_shot`, `metrics`, `parameters` and more.
 
     Raises:
         InputError: something that was given cannot be used, or the folder belongs to another run.
@@ -81,22 +78,12 @@ def run_benchmark(
     """
     clip = default_model(str(benchmark)) if model is None else str(model)
     if clip is None:
-        raise InputError(
-            "say which CLIP to use: model='openai/clip-vit-base-patch16', a folder, or model='mini'"
-        )
-    values = {
-        "benchmark": str(benchmark),
-        "model": clip,
-        "method": method,
-        "preset": preset,
-        "settings": dict(settings or {}),
-        "seed": seed,
-        "data_root": None if data_root is None else str(data_root),
-        "protocol": protocol,
-        "shots": shots,
-        "order": None if order is None else tuple(order),
-    }
-    return start_run(build(RunConfig, values), Path(output), options)
+        raise InputError("say which CLIP to use: model='openai/clip-vit-base-patch16', a folder, or 'mini'")
+    root = None if data_root is None else str(data_root)
+    learned = {"model": clip, "method": method, "preset": preset, "settings": dict(settings or {})}
+    data = {"data_root": root, "protocol": protocol, "shots": shots, "order": order}
+    config = build(RunConfig, {"benchmark": str(benchmark), "seed": seed, **learned, **data})
+    return start_run(config, Path(output), options)
 
 
 def start_run(config: RunConfig, folder: Path, options: RunOptions | None = None) -> dict[str, Any]:
