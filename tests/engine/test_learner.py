@@ -13,8 +13,8 @@ from PIL import Image
 
 from dpw import ContinualCLIP, Task
 from dpw.errors import DamagedFileError, InputError, Interrupted
-from dpw.storage.files import tensors_digest
 from dpw.storage.model_folder import export_task, import_task, remove_task
+from tests.digest import tensors_digest
 
 SETTINGS = {"prefix_length": 2, "adapter_rank": 4, "training.epochs": 2, "training.batch_size": 4}
 

@@ -8,7 +8,7 @@ from dpw.clip.backbone import Backbone
 from dpw.data.images import Images
 from dpw.methods import Candidates, create
 from dpw.methods.dpw.method import DPWTower
-from dpw.storage.files import tensors_digest
+from tests.digest import tensors_digest
 from tests.methods_golden import golden_dpw
 from tests.tiny import tiny_backbone
 

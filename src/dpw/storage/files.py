@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from dpw.errors import DamagedFileError, StorageError
@@ -140,16 +139,6 @@ def file_digest(path: Path) -> str:
     with path.open("rb") as file:
         while piece := file.read(1 << 20):
             digest.update(piece)
-    return digest.hexdigest()
-
-
-def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 over names, shapes, types and bytes of tensors."""
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().contiguous()
-        digest.update(f"{name}|{tuple(tensor.shape)}|{tensor.dtype}|".encode())
-        digest.update(tensor.flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 
