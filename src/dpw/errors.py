@@ -22,7 +22,7 @@ class DamagedFileError(InputError):
     """A file of a model, a run or a checkpoint is damaged, changed, missing, foreign or unsafe to read."""
 
 
-StoreError = DamagedFileError  # the name until version 0.1
+StoreError = DamagedFileError  # its former name
 
 
 class StorageError(DpwError, OSError):
