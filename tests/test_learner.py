@@ -10,8 +10,8 @@ from PIL import Image
 
 from dpw import ContinualCLIP
 from dpw.errors import InputError, Interrupted
-from dpw.storage.files import tensors_digest
 from tests.helpers.checks import nonempty
+from tests.helpers.digest import tensors_digest
 from tests.helpers.toy_learner import fresh, task
 
 

@@ -17,7 +17,8 @@ from dpw.benchmarks.mini import tasks
 from dpw.learner import ContinualCLIP
 from dpw.report import write_report
 from dpw.report.style import Picture, save_picture
-from dpw.runs.run import RunConfig, RunOptions, start
+from dpw.runs.run import run_benchmark
+from dpw.storage.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "gallery.md"
@@ -108,8 +109,7 @@ def learn(model: str, folder: Path) -> Path:
     wanted += [(f"dpw-reduced-{n}", "dpw-reduced", {"prefix_length": n}) for n in LENGTHS]
     for name, method, settings in wanted:
         print(f"run {name}", flush=True)
-        config = RunConfig(benchmark="mini", model=model, method=method, settings=settings)
-        start(config, folder / name, RunOptions())
+        run_benchmark("mini", model=model, method=method, settings=settings, output=folder / name)
     return folder
 
 
@@ -117,9 +117,7 @@ def draw(runs: Path, target: Path) -> None:
     """Draw everything and keep small copies of what the page shows."""
     methods = [runs / name for name in ("zero-shot", "finetune", "diki", "dpw", "dpw-reduced")]
     page_path = write_report(methods, runs / "report.html")
-    beside = [
-        path for path in sorted(runs.iterdir()) if (path / "results.json").exists() and path.name != "dpw"
-    ]
+    beside = [run.path for run in RunFolder(runs).finished_below() if run.path.name != "dpw"]
     make_figures(runs / "dpw", runs / "figures", beside=beside, tasks=EXAMPLES)
     explained(runs)
     target.mkdir(parents=True, exist_ok=True)
@@ -134,7 +132,7 @@ def explained(runs: Path) -> Picture:
     assert task.test is not None
     image = runs / "example.png"
     task.test[0].image.save(image)
-    found = explain(ContinualCLIP.from_pretrained(runs / "dpw" / "model"), image)
+    found = explain(ContinualCLIP.from_pretrained(RunFolder(runs / "dpw").model), image)
     return save_picture(draw_explanation(found), runs, "explained", "", "")
 
 

@@ -81,8 +81,8 @@ def measure(folder: Path, split: str, seed: int) -> dict[str, dict[str, float]]:
             "zero_shot": percent(zero_shot(model, tokenizer, task, asked[task.name]) == wanted),
             "linear_probe": percent(probe.predict(asked[task.name]) == wanted),
         }
-    for place, name in enumerate(known):
-        table[name]["task_identified"] = percent(task_scores(known, asked[name]).argmax(1) == place)
+    for index, name in enumerate(known):
+        table[name]["task_identified"] = percent(task_scores(known, asked[name]).argmax(1) == index)
     columns = next(iter(table.values()))
     table["mean"] = {c: round(float(np.mean([row[c] for row in table.values()])), 1) for c in columns}
     return table

@@ -10,13 +10,14 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 
 from dpw.methods import METHODS
 from dpw.report.comparison import as_markdown
-from dpw.runs.compare import Row, Table, compare
+from dpw.runs.compare import Comparison, Row, compare
 from dpw.runs.published import figures_of
-from dpw.runs.results import read
+from dpw.storage.run_folder import RunFolder
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 SLOW = ("moe-adapters", "gift")  # these begin, so that no core waits for one of them in the end
@@ -74,23 +75,23 @@ def folders(options: argparse.Namespace) -> list[Path]:
     """The runs that the page is about, whatever else lies beside them."""
     pairs = [(name, seed) for name in options.methods.split(",") for seed in options.seeds.split(",")]
     wanted = [options.runs / f"{name}-seed{seed}" for name, seed in pairs]
-    return [folder for folder in wanted if (folder / "results.json").exists()]
+    return [folder for folder in wanted if RunFolder(folder).finished]
 
 
 def section(options: argparse.Namespace) -> str:
     """The part of the page that the runs decide."""
     found = folders(options)
     tables = [best_first(table) for table in compare(found)]
-    spent = sum(sum(read(folder)["seconds"].values()) for folder in found) / 60
-    told = [
+    spent = sum(sum(RunFolder(folder).read_results()["seconds"].values()) for folder in found) / 60
+    sentences = [
         f"{len(found)} runs, mean ± sample deviation over the seeds {options.seeds}.",
         f"Learning and measuring took {spent:.0f} minutes of one thread in all.",
     ]
-    lines = [" ".join(told), "", as_markdown(tables)]
+    lines = [" ".join(sentences), "", as_markdown(tables)]
     return "\n".join([*lines, *(ranks(table) for table in tables)])
 
 
-def best_first(table: Table) -> Table:
+def best_first(table: Comparison) -> Comparison:
     """Rows by their mean, or their Last where a method has no Transfer."""
 
     def score(row: Row) -> tuple[bool, float]:
@@ -99,10 +100,10 @@ def best_first(table: Table) -> Table:
         shown = mean or last
         return mean is not None, shown.mean if shown else 0.0
 
-    return Table(table.conditions, tuple(sorted(table.rows, key=score, reverse=True)), table.notes)
+    return replace(table, rows=tuple(sorted(table.rows, key=score, reverse=True)))
 
 
-def ranks(table: Table) -> str:
+def ranks(table: Comparison) -> str:
     """The order of the methods here beside that of the published means on MTIL (order I)."""
     printed = {row.method: row.mean for row in figures_of("mtil") if row.preset == "default"}
     here = {row.label: row.values["mean"] for row in table.rows if row.label in printed}
@@ -112,8 +113,8 @@ def ranks(table: Table) -> str:
     lines = ["The same methods by their mean here, and by the published mean on MTIL order I:", ""]
     lines += ["| method | here | rank | on MTIL | rank on MTIL |", "|---|---:|---:|---:|---:|"]
     for name in ours:
-        places = [f"{order.index(name) + 1}" for order in (ours, theirs)]
-        lines.append(f"| {name} | {measured[name]:.1f} | {places[0]} | {printed[name]:.1f} | {places[1]} |")
+        rank, printed_rank = (order.index(name) + 1 for order in (ours, theirs))
+        lines.append(f"| {name} | {measured[name]:.1f} | {rank} | {printed[name]:.1f} | {printed_rank} |")
     return "\n".join(lines) + "\n"
 
 

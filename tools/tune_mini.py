@@ -17,25 +17,24 @@ import torch
 from dpw.benchmarks import LoadedBenchmark, load_benchmark
 from dpw.cli.learn import parse_settings
 from dpw.clip.backbone import Backbone
-from dpw.data.pixels import PixelCache
+from dpw.data.pixels import PixelCache, cache_folder
 from dpw.data.task import Task
+from dpw.engine.devices import make_accelerator
 from dpw.engine.evaluation import Evaluator
 from dpw.engine.metrics import summarize
 from dpw.engine.training import Trainer
 from dpw.errors import InputError
-from dpw.learner import cache_folder, make_accelerator, suited_settings
 from dpw.methods import METHODS, configure, create
 from dpw.methods.feature_cache import FeatureCache
-from dpw.runs.run import reference_data
-
-SHOWN = ("transfer", "avg", "last", "mean", "forgetting")
+from dpw.runs.config import reference_data
+from dpw.runs.gathering import MAIN_METRICS
 
 
 def measure(method: str, tried: Mapping[str, Any], benchmark: LoadedBenchmark, tasks: Sequence[Task]) -> str:
-    """Learn the tasks one after the other and tell the metrics of validation images."""
+    """Learn the tasks one after the other and give the metrics on validation images."""
     backbone, accelerator = Backbone.from_pretrained("mini"), make_accelerator()
     cache = PixelCache(backbone.preprocessing, cache_folder())
-    config = configure(method, "default", {**tried, "seed": 0}, suited_settings("mini", method))
+    config = configure(method, "default", {**tried, "seed": 0}, clip="mini")
     learner = METHODS[method](backbone, config)
     learner.reference, learner.feature_cache = reference_data(benchmark), FeatureCache()
     evaluator, rows, began = Evaluator(cache, accelerator), [], time.process_time()
@@ -44,7 +43,7 @@ def measure(method: str, tried: Mapping[str, Any], benchmark: LoadedBenchmark, t
         Trainer(cache, accelerator, seed=0).fit(learner, task)
         rows.append([test.accuracy for test in evaluator.row(learner, tasks)])
     found = summarize(rows, plain)
-    numbers = "  ".join(f"{name} {found[name]:5.1f}" for name in SHOWN if found[name] is not None)
+    numbers = "  ".join(f"{name} {found[name]:5.1f}" for name in MAIN_METRICS if found[name] is not None)
     return f"{numbers}  {time.process_time() - began:4.0f} s"
 
 
@@ -60,10 +59,10 @@ def main(given: Sequence[str] | None = None) -> None:
     for written in options.tries or [""]:
         try:
             tried = parse_settings(written.split(",") if written else None)
-            told = measure(options.method, tried, benchmark, tasks)
+            numbers = measure(options.method, tried, benchmark, tasks)
         except InputError as error:
             parser.error(str(error))
-        print(f"{options.method:<14}{written or 'as it is':<60}  {told}", flush=True)
+        print(f"{options.method:<14}{written or 'as it is':<60}  {numbers}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,13 @@
-"""Errors a person can act on: one sentence that names the thing, what was expected and what to do."""
+"""Errors that a reader may want to catch: one root, and one kind for each thing that can be done about it.
+
+`InputError`: something that was given cannot be used (a name, a value, a file); give something else.
+`DamagedFileError`: a stored file is damaged, changed, missing or unsafe; restore it. Also an `InputError`.
+`StorageError`: the system refused to write (disk full, no permission); make room. Also an `OSError`.
+`Interrupted`: somebody asked to stop, and everything up to the last step is saved; resume.
+
+Every message is one sentence that names the thing, what was expected and what to do. The command line prints
+it and exits with code 2 (130 or 143 when a signal stopped it).
+"""
 
 
 class DpwError(Exception):
@@ -6,11 +15,23 @@ class DpwError(Exception):
 
 
 class InputError(DpwError, ValueError):
-    """Something the user gave (file, value, name) cannot be used; the command line exits with code 2."""
+    """Something that was given (file, value, name) cannot be used."""
 
 
-class StoreError(InputError):
-    """A file of a model or run folder is damaged, missing, foreign or unsafe."""
+class DamagedFileError(InputError):
+    """A file of a model, a run or a checkpoint is damaged, changed, missing, foreign or unsafe to read."""
+
+
+StoreError = DamagedFileError  # its former name
+
+
+class StorageError(DpwError, OSError):
+    """The system refused to write a file; `errno` says why, and nothing that was complete is lost."""
+
+    def __init__(self, message: str, errno: int | None = None) -> None:
+        """Keep the number of the system's error beside a sentence that people understand."""
+        super().__init__(message)
+        self.errno = errno
 
 
 class Interrupted(DpwError):  # noqa: N818

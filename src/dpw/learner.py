@@ -1,61 +1,40 @@
 """The public face: a CLIP that keeps learning, and predicts without being told the task."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, overload
 
 import torch
 from PIL import Image
-from torch import Tensor
 
 from dpw.clip.backbone import Backbone
-from dpw.data.images import Images
-from dpw.data.pixels import ImageLike, PixelCache, read_images
-from dpw.data.prompts import DEFAULT_TEMPLATE
+from dpw.data.pixels import ImageLike, PixelCache, cache_folder
 from dpw.data.protocol import Setting
 from dpw.data.task import Task
+from dpw.engine.callbacks import TrainingCallback, never
+from dpw.engine.devices import default_device, make_accelerator
 from dpw.engine.evaluation import Evaluator, TestResult
-from dpw.engine.training import Trainer, Unwatched, Watcher
+from dpw.engine.prediction import Prediction, predict_images
+from dpw.engine.training import Trainer, training_identity
 from dpw.errors import InputError
 from dpw.methods import METHODS, Candidates, ClassGroup, Method, configure
 from dpw.storage import model_folder
-from dpw.storage.checkpoint import ProgressFolder
+from dpw.storage.checkpoint import TrainingCheckpoint
 
-PREDICT_BATCH = 64
-NO_STOP: Callable[[], bool] = lambda: False  # noqa: E731
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What the model says about one image; `error` says why it could not be read."""
-
-    image: str
-    label: str | None = None
-    probability: float | None = None
-    task: str | None = None
-    confidence: float | None = None
-    error: str | None = None
-    alternatives: tuple[tuple[str, float], ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values; the label is called `class`, as users call it."""
-        values = asdict(self)
-        return {"image": values.pop("image"), "class": values.pop("label"), **values}
+__all__ = ["Backbone", "ContinualCLIP", "Prediction", "Setting", "Task", "TrainingCallback"]
 
 
 class ContinualCLIP:
-    """Learns tasks one after another on a frozen CLIP; see the README for five lines of use.
+    """A CLIP that learns tasks one after another and predicts without being told which task an image is from.
 
     Example:
-        >>> from PIL import Image
-        >>> from dpw import ContinualCLIP
-        >>> model = ContinualCLIP.from_pretrained("mini")
-        >>> model.predict(Image.new("RGB", (64, 64), "red"), classes=["red", "blue"]).label
-        'red'
-        >>> model.tasks
-        []
+        >>> import dpw
+        >>> signs = dpw.load_benchmark("mini", order=["signs"], shots=1).tasks[0]
+        >>> learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.iterations": 1})
+        >>> learner.learn(signs)
+        >>> answer = learner.predict(signs.test[0].image)
+        >>> answer.task, answer.label in signs.classes
+        ('signs', True)
     """
 
     def __init__(self, method: Method, cache: PixelCache | None = None) -> None:
@@ -74,28 +53,53 @@ class ContinualCLIP:
         backbone: str | Path | None = None,
         device: str | torch.device | None = None,
     ) -> "ContinualCLIP":
-        """Load a model folder, or start from a CLIP (`mini`, a folder, a hub name) with nothing learned.
+        """Load a model folder, or start from a CLIP with nothing learned.
 
-        A saved model knows its method and settings; giving others is an error. `backbone` replaces the place
-        where a saved model looks for its CLIP.
+        Args:
+            source: a model folder, or a CLIP: `mini`, a folder, a hub name.
+            method: the method of a new model (`dpw` by default); a saved model knows its own.
+            preset: a named set of a new model's settings.
+            settings: single settings of a new model, by dotted name; they go over the preset.
+            backbone: the CLIP itself, where it is not where the saved model expects it.
+            device: where to compute; the accelerator of this machine by default.
+
+        Returns:
+            A model that can learn, predict and be saved.
+
+        Raises:
+            InputError: there is no such model, method, preset or setting, or a saved model is asked for
+                another method or settings than its own.
+            DamagedFileError: a file of the model was changed or cut off.
+
+        Example:
+            >>> from dpw import ContinualCLIP
+            >>> ContinualCLIP.from_pretrained("mini", "diki").tasks
+            []
         """
-        below = None if backbone is None else Backbone.from_pretrained(backbone)
-        folder = Path(source)
+        folder, clip = Path(source), backbone or source
         if model_folder.is_model(folder):
             if settings or preset != "default":
                 raise InputError(f"{folder} already has its settings; they cannot be changed after learning")
-            loaded = model_folder.load_model(folder, below)
+            loaded = model_folder.load_model(
+                folder, lambda kind, config, clip: kind(Backbone.from_pretrained(backbone or clip), config)
+            )
             if method is not None and method != loaded.name:
                 raise InputError(f"{folder} was learned by method {loaded.name!r}, not {method!r}")
         else:
             name = method or "dpw"
-            config = configure(name, preset, settings, clip=str(backbone or source))
-            loaded = METHODS[name](below or Backbone.from_pretrained(source), config)
+            config = configure(name, preset, settings, clip=str(clip))
+            loaded = METHODS[name](Backbone.from_pretrained(clip), config)
         model = cls(loaded)
         return model.to(device or default_device())
 
     def to(self, device: str | torch.device) -> "ContinualCLIP":
-        """Move to a device."""
+        """Move to a device, such as `"cpu"`, and give the model back.
+
+        Example:
+            >>> from dpw import ContinualCLIP
+            >>> ContinualCLIP.from_pretrained("mini").to("cpu").method.backbone.device.type
+            'cpu'
+        """
         self.method.to(device)
         return self
 
@@ -108,26 +112,64 @@ class ContinualCLIP:
         seed: int = 0,
         checkpoint: str | Path | None = None,
         checkpoint_seconds: float = 30.0,
-        watcher: Watcher | None = None,
-        should_stop: Callable[[], bool] = NO_STOP,
+        callback: TrainingCallback | None = None,
+        should_stop: Callable[[], bool] = never,
         accelerator: Any = None,
     ) -> None:
-        """Learn one more task; with a `checkpoint` folder an interrupted learning goes on where it was."""
+        """Learn one more task; what was learned before is kept.
+
+        Args:
+            task: training images with class names, such as `Task.from_folder("birds")`.
+            seed: decides initial values, the order of images and augmentation.
+            checkpoint: a folder for the state of the training; the same call goes on from what is there.
+            checkpoint_seconds: how often the state is written.
+            callback: hears of every step.
+            should_stop: asked after every step; True saves the state and raises `Interrupted`.
+            accelerator: an Accelerator of your own, for several processes or mixed precision.
+
+        Raises:
+            InputError: the task is already learned, cannot be learned, or the checkpoint is of another one.
+            DamagedFileError: the checkpoint was changed or cut off.
+            StorageError: the checkpoint cannot be written.
+            Interrupted: `should_stop` said so.
+
+        Example:
+            >>> import dpw
+            >>> learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.iterations": 1})
+            >>> learner.learn(dpw.load_benchmark("mini", order=["signs"], shots=1).tasks[0])
+            >>> learner.tasks
+            ['signs']
+        """
         trainer = Trainer(
             cache=self.cache,
             accelerator=accelerator or make_accelerator(),
             seed=seed,
             checkpoint_seconds=checkpoint_seconds,
-            watcher=watcher or Unwatched(),
+            callback=callback or TrainingCallback(),
             should_stop=should_stop,
         )
-        progress = None
+        state = None
         if checkpoint is not None:
-            progress = ProgressFolder(Path(checkpoint), training_identity(self.method, task, seed))
-        trainer.fit(self.method, task, progress)
+            state = TrainingCheckpoint(Path(checkpoint), training_identity(self.method, task, seed))
+        trainer.fit(self.method, task, state)
 
     def forget(self, name: str) -> None:
-        """Remove a learned task; the others are not touched."""
+        """Remove a learned task; the others are not touched.
+
+        Args:
+            name: one of `tasks`.
+
+        Raises:
+            InputError: no such task is learned, or the method keeps all tasks in the same weights.
+
+        Example:
+            >>> import dpw
+            >>> learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.iterations": 1})
+            >>> learner.learn(dpw.load_benchmark("mini", order=["signs"], shots=1).tasks[0])
+            >>> learner.forget("signs")
+            >>> learner.tasks
+            []
+        """
         if name not in self.tasks:
             known = ", ".join(self.tasks) or "none"
             raise InputError(f"no task called {name!r} is learned; learned are: {known}")
@@ -135,7 +177,13 @@ class ContinualCLIP:
 
     @property
     def tasks(self) -> list[str]:
-        """Names of the learned tasks in order."""
+        """Names of the learned tasks in order.
+
+        Example:
+            >>> from dpw import ContinualCLIP
+            >>> ContinualCLIP.from_pretrained("mini").tasks
+            []
+        """
         return self.method.task_names
 
     # ------------------------------------------------------------------------------------------- predict
@@ -160,43 +208,56 @@ class ContinualCLIP:
         images: ImageLike | Sequence[ImageLike],
         *,
         classes: Sequence[str] | None = None,
-        template: str = DEFAULT_TEMPLATE,
+        template: str = "a photo of a {}.",
         top: int = 5,
     ) -> Prediction | list[Prediction]:
         """Classify images among all learned classes, or among given ones, learned or not.
 
-        An image that cannot be read gets an `error` and the others are still answered.
+        Args:
+            images: one image (a path or a picture of Pillow's) or several.
+            classes: choose between these names; all learned classes by default.
+            template: the prompt for given classes, with {} for the name.
+            top: how many classes a prediction names at most.
+
+        Returns:
+            A prediction for one image, or a list of them. An image that cannot be read gets an `error`, and
+            the others are still answered.
+
+        Raises:
+            InputError: nothing is learned and no classes are given, or the classes or template make no sense.
+
+        Example:
+            >>> from PIL import Image
+            >>> from dpw import ContinualCLIP
+            >>> learner = ContinualCLIP.from_pretrained("mini")
+            >>> answer = learner.predict(Image.new("RGB", (32, 32)), classes=["circle", "square"])
+            >>> answer.label in ("circle", "square"), len(answer.alternatives)
+            (True, 1)
         """
         question = self.question(classes, template)
         single = isinstance(images, str | Path | Image.Image)
         wanted: Sequence[ImageLike] = [images] if single else images  # type: ignore[assignment,list-item]
-        answers: list[Prediction] = []
-        for start in range(0, len(wanted), PREDICT_BATCH):
-            chosen = wanted[start : start + PREDICT_BATCH]
-            names = [_name(image, start + row) for row, image in enumerate(chosen)]
-            answers += self._answer_readable(chosen, names, question, top)
+        answers = predict_images(self.method, self.cache, wanted, question, top)
         return answers[0] if single else answers
 
-    def _answer_readable(
-        self, images: Sequence[ImageLike], names: list[str], question: Candidates, top: int
-    ) -> list[Prediction]:
-        """Answer for the images that can be read, in the given order; the others say why not."""
-        distinct = dict(zip(names, images, strict=True))
-        pixels, errors = read_images(self.cache, list(distinct.values()))
-        readable = {name: row for row, name in enumerate(distinct) if row not in errors}
-        answers = {
-            name: Prediction(name, error=str(errors[row]))
-            for row, name in enumerate(distinct)
-            if row in errors
-        }
-        if readable:
-            batch = torch.from_numpy(pixels[list(readable.values())]).to(self.method.backbone.device)
-            found = self._answer(batch, list(readable), question, top)
-            answers |= dict(zip(readable, found, strict=True))
-        return [answers[name] for name in names]
+    def question(self, classes: Sequence[str] | None, template: str = "a photo of a {}.") -> Candidates:
+        """Between which classes a prediction chooses: the given ones, or all learned ones.
 
-    def question(self, classes: Sequence[str] | None, template: str = DEFAULT_TEMPLATE) -> Candidates:
-        """The class list of a prediction."""
+        Args:
+            classes: names of classes, each once; None for all learned ones.
+            template: the prompt for given classes, with {} for the name.
+
+        Returns:
+            The candidates, as `Method.logits` takes them.
+
+        Raises:
+            InputError: nothing is learned and no classes are given, or the classes or template make no sense.
+
+        Example:
+            >>> from dpw import ContinualCLIP
+            >>> ContinualCLIP.from_pretrained("mini").question(["crow", "swan"]).classes
+            [('given', 'crow'), ('given', 'swan')]
+        """
         if classes is not None:
             names = tuple(classes)
             if not names or len(set(names)) != len(names):
@@ -208,81 +269,58 @@ class ContinualCLIP:
             raise InputError("nothing is learned yet: learn a task first, or give classes to choose from")
         return Candidates.learned([task.group() for task in self.method.tasks])
 
-    def _answer(self, pixels: Tensor, names: list[str], question: Candidates, top: int) -> list[Prediction]:
-        """Predictions for a batch of pixels."""
-        self.method.eval()
-        images = Images.of(pixels)
-        with torch.inference_mode():
-            probabilities = self.method.logits(images, question).float().softmax(dim=1).cpu()
-            route = self.method.route(images)
-        best = probabilities.topk(min(top, probabilities.shape[1]), dim=1)
-        answers = []
-        for row, name in enumerate(names):
-            ranked = [question.classes[index] for index in best.indices[row].tolist()]
-            values = best.values[row].tolist()
-            task = ranked[0][0] if question.by_task else None
-            if route is not None and task is None:
-                task = self.tasks[int(route.task[row])]
-            sure = (
-                None
-                if route is None or task is None
-                else float(route.confidence[row, self.tasks.index(task)])
-            )
-            others = tuple((label, value) for (_, label), value in zip(ranked[1:], values[1:], strict=True))
-            answers.append(Prediction(name, ranked[0][1], values[0], task, sure, None, others))
-        return answers
-
     # --------------------------------------------------------------------------------- measure and keep
 
     def evaluate(
-        self, tasks: Sequence[Task], *, setting: Setting = "task-incremental", accelerator: Any = None
+        self,
+        tasks: Sequence[Task],
+        *,
+        setting: Setting = "task-incremental",
+        merge_equal_names: bool = False,
+        accelerator: Any = None,
     ) -> list[TestResult]:
-        """Accuracy on the test images of tasks, learned or not."""
-        evaluator = Evaluator(self.cache, accelerator or make_accelerator(), setting)
+        """Measure accuracy on the test images of tasks, learned or not.
+
+        Args:
+            tasks: tasks with test images.
+            setting: `task-incremental` chooses among the task's own classes, `class-incremental` among all
+                learned ones; a task that is not learned is always asked among its own.
+            merge_equal_names: whether equally named classes of two tasks are one class.
+            accelerator: an Accelerator of your own, to share the work among processes.
+
+        Returns:
+            For each task the accuracy in percent, the number of images, and how many were sent to each task.
+
+        Raises:
+            InputError: a task has no test images.
+
+        Example:
+            >>> import dpw
+            >>> signs = dpw.load_benchmark("mini", order=["signs"], shots=1).tasks[0]
+            >>> (test,) = dpw.ContinualCLIP.from_pretrained("mini").evaluate([signs])
+            >>> test.images == len(signs.test), 0 <= test.accuracy <= 100
+            (True, True)
+        """
+        evaluator = Evaluator(self.cache, accelerator or make_accelerator(), setting, merge_equal_names)
         return evaluator.row(self.method, tasks)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write a model folder that a new process can load without the training data."""
+        """Write a model folder that a new process can load without the training data.
+
+        Args:
+            folder: a new folder, or one with an older state of the same model; files of tasks that did not
+                change stay as they are.
+
+        Raises:
+            InputError: there is a file where the folder should be.
+            StorageError: the disk is full or the folder read-only.
+
+        Example:
+            >>> import tempfile
+            >>> from dpw import ContinualCLIP
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     ContinualCLIP.from_pretrained("mini", "diki").save_pretrained(folder)
+            ...     ContinualCLIP.from_pretrained(folder).method.name
+            'diki'
+        """
         model_folder.save_model(self.method, Path(folder))
-
-
-def training_identity(method: Method, task: Task, seed: int) -> dict[str, Any]:
-    """What an interrupted training must still be to go on: method, settings, CLIP, task and images."""
-    return {
-        "method": method.name,
-        "config": method.config.model_dump(mode="json"),
-        "backbone": method.backbone.fingerprint(),
-        "learned": method.task_names,
-        "seed": seed,
-        **{f"task {key}": value for key, value in task.describe().items()},
-        "class names": list(task.classes),
-    }
-
-
-def make_accelerator(**options: Any) -> Any:
-    """An Accelerator that splits each batch over the processes, so that their number changes no result."""
-    from accelerate import Accelerator, DataLoaderConfiguration, DistributedDataParallelKwargs
-
-    return Accelerator(
-        dataloader_config=DataLoaderConfiguration(split_batches=True),
-        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
-        **options,
-    )
-
-
-def default_device() -> torch.device:
-    """The accelerator of this machine, or the CPU."""
-    found = torch.accelerator.current_accelerator(check_available=True)
-    return found if found is not None else torch.empty(0).device
-
-
-def cache_folder() -> Path:
-    """Where preprocessed pixels are kept: DPW_CACHE, or the user's cache folder."""
-    chosen = os.environ.get("DPW_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(chosen) if chosen else Path(base) / "dpw"
-
-
-def _name(image: ImageLike, row: int) -> str:
-    """How an image is called in the answer."""
-    return f"image {row}" if isinstance(image, Image.Image) else str(image)

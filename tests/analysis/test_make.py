@@ -11,7 +11,7 @@ from dpw.errors import InputError
 
 def test_all_figures_are_written_as_png_svg_and_json(dpw_run, diki_run, tmp_path):
     told = []
-    pictures = analysis.make_figures(dpw_run, tmp_path, beside=[diki_run], images=4, told=told.append)
+    pictures = analysis.make_figures(dpw_run, tmp_path, beside=[diki_run], images=4, on_message=told.append)
     names = [name for name in analysis.FIGURES if name != "token-plane-umap"]
     assert told == names == [picture.name for picture in pictures]
     for name in names:

@@ -7,7 +7,8 @@ from dpw.benchmarks.mini import IMAGES_PER_CLASS, tasks
 from dpw.clip.pretrained import EMBEDDED
 from dpw.learner import ContinualCLIP
 from dpw.report import write_report
-from dpw.runs.run import RunConfig, RunOptions, start
+from dpw.runs.config import RunConfig
+from dpw.runs.run import start_run
 from tests.helpers.report_reader import read_report
 from tests.helpers.tiny_clip import save_tiny
 
@@ -23,7 +24,7 @@ def test_all_of_it_runs_on_mini(tmp_path, monkeypatch):
     model = "mini" if EMBEDDED["mini"].is_dir() else str(save_tiny(tmp_path / "clip"))
     for method in ("dpw", "diki"):
         config = RunConfig(benchmark="mini", model=model, method=method, order=ORDER, settings=QUICK)
-        start(config, tmp_path / "runs" / method, RunOptions())
+        start_run(config, tmp_path / "runs" / method)
     page = read_report(write_report([tmp_path / "runs"], tmp_path / "report.html"))
     assert len(page.figures) == 8
     run, beside = tmp_path / "runs" / "dpw", [tmp_path / "runs" / "diki"]

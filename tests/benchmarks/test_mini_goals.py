@@ -2,14 +2,15 @@
 
 import pytest
 
-from dpw.runs.run import RunConfig, RunOptions, start
+from dpw.runs.config import RunConfig
+from dpw.runs.run import start_run
 
 pytestmark = pytest.mark.slow
 
 
 def run(folder, method, seed):
     config = RunConfig(benchmark="mini", model="mini", method=method, seed=seed)
-    return start(config, folder / f"{method}-{seed}", RunOptions())
+    return start_run(config, folder / f"{method}-{seed}")
 
 
 def test_dpw_learns_and_keeps_what_fine_tuning_forgets(tmp_path):

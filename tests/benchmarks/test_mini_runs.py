@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from dpw.benchmarks.mini.presets import SETTINGS
 
-from dpw.benchmarks import get_benchmark
 from dpw.benchmarks.mini import DOMAINS, IMAGES_PER_CLASS
 from dpw.benchmarks.mini.outside import captioned
-from dpw.methods import METHODS, configure
-from dpw.runs.run import RunConfig, RunOptions, method_config, start
+from dpw.learner import ContinualCLIP
+from dpw.methods import METHODS, configure, suited_settings
+from dpw.runs.config import RunConfig, method_config
+from dpw.runs.run import start_run
 from tests.helpers.checks import nonempty
 from tests.helpers.tiny_clip import save_tiny
 
@@ -32,19 +32,33 @@ def test_captions_name_no_class_of_any_task():
 
 
 def test_every_method_that_learns_has_settings_for_mini_and_they_are_valid():
-    assert set(SETTINGS) == set(METHODS) - {"zero-shot"}
-    for name, settings in SETTINGS.items():
-        configure(name, suited=settings)
+    assert [name for name in METHODS if not suited_settings(name, "mini")] == ["zero-shot"]
+    for name in METHODS:
+        configure(name, clip="mini")
 
 
-def test_a_preset_and_a_setting_go_over_what_suits_the_benchmark():
-    suited = SETTINGS["zscl"]
+def test_a_preset_and_a_setting_go_over_what_suits_the_embedded_clip():
+    suited = suited_settings("zscl", "mini")
     config = RunConfig(benchmark="mini", model="mini", method="zscl", settings={"temperature": 3.0})
     assert method_config(config).training.iterations == suited["training.iterations"]
     assert method_config(config).temperature == 3.0
     star = config.model_copy(update={"preset": "cil"})
     assert method_config(star).average_every == 10 != suited["average_every"]
-    assert method_config(config.model_copy(update={"benchmark": "mtil"})).training.iterations == 1000
+
+
+def test_what_suits_a_clip_depends_on_the_clip_and_not_on_the_benchmark():
+    other_benchmark = RunConfig(benchmark="my.yaml", model="mini", method="zscl")
+    other_clip = RunConfig(benchmark="mini", model="some/clip", method="zscl")
+    suited = suited_settings("zscl", "mini")
+    assert method_config(other_benchmark).training.iterations == suited["training.iterations"]
+    assert method_config(other_clip) == configure("zscl")
+
+
+def test_a_learner_takes_the_settings_that_suit_its_clip(tmp_path):
+    own = ContinualCLIP.from_pretrained("mini", "zscl")
+    other = ContinualCLIP.from_pretrained("mini", "zscl", backbone=save_tiny(tmp_path / "clip"))
+    assert own.method.config == configure("zscl", clip="mini")
+    assert other.method.config == configure("zscl")
 
 
 @pytest.mark.parametrize("name", ["gift", "moe-adapters", "zscl"])
@@ -60,6 +74,6 @@ def test_methods_that_look_outside_run_on_mini_without_being_given_data(name, tm
         order=("portraits",),
         settings=QUICK | small,
     )
-    result = start(config, tmp_path / "run", RunOptions())
+    result = start_run(config, tmp_path / "run")
     assert result["tasks"] == ["portraits"]
-    assert result["benchmark_settings"] == get_benchmark("mini").settings_for(name)
+    assert result["benchmark_settings"] == {}  # the benchmark is mini, but the CLIP is not

@@ -26,6 +26,7 @@ RESULT = {
     "metrics": summarize([[50.0] * 11] * 11, [40.0] * 11),
     "parameters": 30_800_000,
     "settings": {"settings": {}},
+    "method_config": {"seed": 1},
 }
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from dpw.engine.training import Unwatched
-from dpw.runs.run import RunConfig, RunOptions, start
+from dpw.engine.callbacks import TrainingCallback
+from dpw.runs.config import RunConfig, RunOptions
+from dpw.runs.run import start_run
 from tests.helpers.checks import nonempty
 from tests.helpers.tiny_clip import save_tiny
 
@@ -43,23 +44,23 @@ def config(folder: Path, **changes: object) -> RunConfig:
 
 def run(folder: Path, output: Path, options: RunOptions | None = None, **changes: object) -> dict:
     """Carry the run out."""
-    return start(config(folder, **changes), output, options or RunOptions(checkpoint_seconds=0))
+    return start_run(config(folder, **changes), output, options or RunOptions(checkpoint_seconds=0))
 
 
-class StopAfter(Unwatched):
+class StopAfter(TrainingCallback):
     """Asks to stop once a number of steps was seen."""
 
     def __init__(self, steps: int) -> None:
         self.left = steps
 
-    def step(self, task: str, epoch: int, epochs: int, step: int, loss: float) -> None:
+    def on_step(self, task: str, epoch: int, epochs: int, step: int, loss: float) -> None:
         self.left -= 1
 
     def __call__(self) -> bool:
         return self.left <= 0
 
     def options(self, checkpoint_seconds: float = 1e9) -> RunOptions:
-        return RunOptions(checkpoint_seconds, watcher=self, should_stop=self)
+        return RunOptions(checkpoint_seconds, callback=self, should_stop=self)
 
 
 def outcome(output: Path) -> dict[str, bytes]:

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
+from dpw.engine.metrics import summarize
 from dpw.errors import InputError
 from dpw.report import figures, tables, write_report
-from dpw.runs import results
 from dpw.runs.gathering import read_runs, sections
 from dpw.runs.published import figures_of
 from dpw.storage import files
@@ -118,7 +118,7 @@ def test_runs_that_must_not_be_compared_get_chapters_of_their_own(runs, tmp_path
 def test_what_a_method_cannot_answer_is_a_dash_and_not_a_number(runs, tmp_path):
     content = found(runs / "zero-shot-seed0")
     matrix = [[v if j <= i else None for j, v in enumerate(row)] for i, row in enumerate(content["accuracy"])]
-    metrics = results.summarize(matrix, content["zero_shot"])
+    metrics = summarize(matrix, content["zero_shot"])
     other = changed_run(runs / "zero-shot-seed0", tmp_path / "other", accuracy=matrix, metrics=metrics)
     page = read_report(write_report([other], tmp_path / "page.html"))
     assert rows_of(page, "summary")["zero-shot"][0] == ("–", None)
@@ -150,7 +150,7 @@ def as_mtil(runs, target):
     tasks = [source.name for source in get_benchmark("mtil").tasks]
     size = len(tasks)
     matrix = [[50.0 + i + j for j in range(size)] for i in range(size)]
-    metrics = results.summarize(matrix, matrix[0])
+    metrics = summarize(matrix, matrix[0])
     confusion = [[int(i == j) for j in range(size)] for i in range(size)]
     return changed_run(
         runs / "dpw-seed0",

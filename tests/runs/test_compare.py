@@ -2,12 +2,11 @@
 
 import pytest
 
-from dpw.engine.metrics import Spread
 from dpw.errors import InputError
 from dpw.report.comparison import FORMATS
 from dpw.runs.compare import compare
+from dpw.runs.gathering import METRICS, Spread, find_runs, read_runs, sections
 from dpw.runs.published import figures_of
-from dpw.runs.results import find_runs
 from tests.helpers.checks import nonempty
 from tests.helpers.finished_runs import ORDER, finished
 
@@ -86,6 +85,15 @@ def test_an_ablation_stands_beside_its_own_published_row(tmp_path):
 def test_the_same_seed_twice_is_refused(tmp_path):
     finished(tmp_path / "a")
     finished(tmp_path / "b")
-    with pytest.raises(InputError, match="same seed 1"):
-        compare([tmp_path])
+    for gather in (compare, lambda paths: sections(read_runs(paths))):
+        with pytest.raises(InputError, match="same seed 1") as caught:
+            gather([tmp_path])
+        assert str(tmp_path / "a") in str(caught.value)
+        assert str(tmp_path / "b") in str(caught.value)
     assert find_runs([tmp_path / "a", tmp_path / "a"]) == [tmp_path / "a"]
+
+
+def test_every_metric_that_tables_show_is_one_that_a_run_has(tmp_path):
+    finished(tmp_path / "a")
+    (run,) = read_runs([tmp_path / "a"])
+    assert set(METRICS) <= set(run.results["metrics"])

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dpw.errors import InputError, Interrupted, StoreError
-from dpw.runs.run import RunOptions, resume, start
+from dpw.errors import DamagedFileError, InputError, Interrupted, StorageError
+from dpw.runs.config import RunOptions
+from dpw.runs.run import resume_run, start_run
 from dpw.storage import files
 from tests.helpers.toy_runs import StopAfter, config, outcome, run
 
@@ -63,7 +64,7 @@ def one_life(toy, output, draw: random.Random, seconds: float) -> bool:
     def work() -> None:
         if when != "later":
             die_in_write(number, when)
-        start(config(toy), output, RunOptions(checkpoint_seconds=0))
+        start_run(config(toy), output, RunOptions(checkpoint_seconds=0))
 
     child = in_child(work)
     if when == "later":
@@ -102,21 +103,21 @@ def test_two_hundred_kills_change_no_byte(toy, tmp_path, straight, seed):
 def test_a_polite_stop_saves_and_goes_on(toy, tmp_path, straight, step):
     with pytest.raises(Interrupted, match=r"stopped at step \d+ of"):
         run(toy, tmp_path / "run", StopAfter(step).options())
-    resume(tmp_path / "run", RunOptions())
+    resume_run(tmp_path / "run", RunOptions())
     assert outcome(tmp_path / "run") == straight[0]
 
 
 def test_a_stop_while_measuring_goes_on_with_the_measurement(toy, tmp_path, straight):
     with pytest.raises(Interrupted, match="while measuring"):
         run(toy, tmp_path / "run", StopAfter(0).options())
-    resume(tmp_path / "run", RunOptions())
+    resume_run(tmp_path / "run", RunOptions())
     assert outcome(tmp_path / "run") == straight[0]
 
 
 def test_a_finished_run_only_gives_its_results(toy, tmp_path, straight):
     first = run(toy, tmp_path / "run")
     before = outcome(tmp_path / "run")
-    assert resume(tmp_path / "run", RunOptions())["metrics"] == first["metrics"]
+    assert resume_run(tmp_path / "run", RunOptions())["metrics"] == first["metrics"]
     assert outcome(tmp_path / "run") == before
 
 
@@ -131,7 +132,7 @@ def stopped_run(toy, folder):
 @pytest.mark.parametrize("change", [{"seed": 1}, {"shots": 2}, {"settings": {"prefix_length": 4}}])
 def test_going_on_with_other_settings_is_refused(toy, tmp_path, change):
     folder = stopped_run(toy, tmp_path / "run")
-    with pytest.raises(StoreError, match=next(iter(change))):
+    with pytest.raises(InputError, match=next(iter(change))):
         run(toy, folder, **change)
 
 
@@ -141,8 +142,8 @@ def test_a_changed_class_list_is_refused(toy, tmp_path):
     folder = stopped_run(world, tmp_path / "run")
     for split in ("train", "val", "test"):
         (world / "data" / "metals" / split / "gold").rename(world / "data" / "metals" / split / "silver")
-    with pytest.raises(StoreError, match="class names"):
-        resume(folder, RunOptions())
+    with pytest.raises(InputError, match="class names"):
+        resume_run(folder, RunOptions())
 
 
 def test_a_changed_backbone_is_refused(toy, tmp_path):
@@ -152,16 +153,16 @@ def test_a_changed_backbone_is_refused(toy, tmp_path):
     shutil.copytree(toy, world)
     folder = stopped_run(world, tmp_path / "run")
     save_tiny(world / "clip", seed=5)
-    with pytest.raises(StoreError, match="another CLIP"):
-        resume(folder, RunOptions())
+    with pytest.raises(InputError, match="another CLIP"):
+        resume_run(folder, RunOptions())
 
 
 def damaged(folder, path, change) -> None:
     """Apply a change to the bytes of a file and expect a sentence that names it."""
     original = path.read_bytes()
     path.write_bytes(change(original))
-    with pytest.raises(StoreError) as caught:
-        resume(folder, RunOptions())
+    with pytest.raises(DamagedFileError) as caught:
+        resume_run(folder, RunOptions())
     assert path.name in str(caught.value) or str(path.parent) in str(caught.value)
     assert "\n" not in str(caught.value)
     path.write_bytes(original)
@@ -178,13 +179,13 @@ def test_damage_anywhere_is_refused(toy, tmp_path, straight):
         damaged(folder, path, lambda b, m=middle: b[:m])
         damaged(folder, path, lambda _: b"")
     damaged(folder, folder / "metrics.jsonl", lambda b: b[:10])
-    resume(folder, RunOptions())
+    resume_run(folder, RunOptions())
     assert outcome(folder) == straight[0], "restored files go on as if nothing had happened"
 
 
 def test_a_folder_that_is_not_a_run(toy, tmp_path):
-    with pytest.raises(StoreError, match="not a dpw run"):
-        resume(tmp_path, RunOptions())
+    with pytest.raises(DamagedFileError, match="not a dpw run"):
+        resume_run(tmp_path, RunOptions())
     (tmp_path / "mine.txt").write_text("precious")
     with pytest.raises(InputError, match="not an empty folder"):
         run(toy, tmp_path)
@@ -201,7 +202,7 @@ def test_a_full_disk_loses_nothing(toy, tmp_path, straight, monkeypatch):
         original(descriptor)
 
     monkeypatch.setattr(files.os, "fsync", full)
-    with pytest.raises(StoreError, match="disk is full"):
+    with pytest.raises(StorageError, match="disk is full"):
         run(toy, tmp_path / "run")
     monkeypatch.undo()
     run(toy, tmp_path / "run")

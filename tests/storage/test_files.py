@@ -9,7 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpw.errors import StoreError
+from dpw.errors import DamagedFileError, StorageError
 from dpw.storage import files
 from tests.helpers.checks import nonempty
 
@@ -33,7 +33,7 @@ def test_a_changed_byte_of_json_is_noticed_or_means_the_same(tmp_path, place, ch
     path.write_bytes(bytes(content))
     try:
         assert files.read_json(path, "test") == CONTENT  # white space between values
-    except StoreError as error:
+    except DamagedFileError as error:
         assert "x.json" in str(error)
 
 
@@ -44,7 +44,7 @@ def test_truncation_at_any_length_is_noticed(tmp_path, length):
     path = tmp_path / entry["file"]
     whole = path.read_bytes()
     path.write_bytes(whole[: length % len(whole)])
-    with pytest.raises(StoreError, match=path.name):
+    with pytest.raises(DamagedFileError, match=path.name):
         files.read_tensors(tmp_path, entry)
     path.write_bytes(whole)
 
@@ -58,7 +58,7 @@ def test_a_changed_byte_of_tensors_is_noticed(tmp_path, place, change):
     content = bytearray(whole)
     content[place % len(content)] ^= change
     path.write_bytes(bytes(content))
-    with pytest.raises(StoreError, match="SHA-256"):
+    with pytest.raises(DamagedFileError, match="SHA-256"):
         files.read_tensors(tmp_path, entry)
     path.write_bytes(whole)
 
@@ -74,7 +74,7 @@ def test_equal_tensors_are_written_once_and_read_back(tmp_path):
 
 @pytest.mark.parametrize("name", ["../x-0123456789abcdef.safetensors", "/etc/passwd", "x.pt", None, 7])
 def test_names_that_lead_out_are_refused(tmp_path, name):
-    with pytest.raises(StoreError, match="refused"):
+    with pytest.raises(DamagedFileError, match="refused"):
         files.read_tensors(tmp_path, {"file": name, "sha256": "", "bytes": 0})
 
 
@@ -90,8 +90,11 @@ def test_a_failed_write_leaves_the_old_file_and_no_rest(tmp_path, monkeypatch, n
         raise OSError(number, "no")
 
     monkeypatch.setattr(files.os, "fsync", fail)
-    with pytest.raises(StoreError, match=told):
+    with pytest.raises(StorageError, match=told) as caught:
         files.write_json(path, {**CONTENT, "name": "other"})
+    assert isinstance(caught.value, OSError)
+    assert not isinstance(caught.value, ValueError)
+    assert caught.value.errno == number
     monkeypatch.undo()
     assert files.read_json(path, "test") == CONTENT
     assert list(tmp_path.iterdir()) == [path]
@@ -105,5 +108,5 @@ def test_a_poisonous_object_leaves_no_file(tmp_path):
 
 def test_another_format_is_refused(tmp_path):
     Path(tmp_path / "x.json").write_text(json.dumps({"format": 99, "checksum": "0"}))
-    with pytest.raises(StoreError, match="format 99"):
+    with pytest.raises(DamagedFileError, match="format 99"):
         files.read_json(tmp_path / "x.json", "test")

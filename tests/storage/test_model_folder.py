@@ -8,10 +8,10 @@ import struct
 import pytest
 
 from dpw import ContinualCLIP
-from dpw.errors import InputError, StoreError
-from dpw.storage.files import tensors_digest, write_json
+from dpw.errors import DamagedFileError, InputError
 from dpw.storage.model_folder import export_task, import_task, remove_task
 from tests.helpers.checks import nonempty
+from tests.helpers.digest import tensors_digest, write_json
 from tests.helpers.tiny_clip import save_tiny
 from tests.helpers.toy_learner import SETTINGS, fresh, task
 
@@ -43,10 +43,10 @@ def test_tasks_of_another_clip_or_other_settings_are_refused(toy, saved, tmp_pat
     export_task(saved[1], "birds", tmp_path / "birds")
     other = ContinualCLIP.from_pretrained(save_tiny(tmp_path / "clip", seed=3), settings=SETTINGS)
     other.save_pretrained(tmp_path / "a")
-    with pytest.raises(StoreError, match="CLIP"):
+    with pytest.raises(InputError, match="CLIP"):
         import_task(tmp_path / "a", tmp_path / "birds")
     fresh(toy, gate=0.5).save_pretrained(tmp_path / "b")
-    with pytest.raises(StoreError, match="gate"):
+    with pytest.raises(InputError, match="gate"):
         import_task(tmp_path / "b", tmp_path / "birds")
 
 
@@ -121,7 +121,7 @@ def test_hostile_model_folders_are_refused(saved, tmp_path, change, told):
     folder = tmp_path / "hostile"
     shutil.copytree(saved[1], folder)
     change(folder, json.loads((folder / "model.json").read_text()))
-    with pytest.raises((StoreError, InputError)) as caught:
+    with pytest.raises(InputError) as caught:
         ContinualCLIP.from_pretrained(folder)
     assert "\n" not in str(caught.value)
     assert told in str(caught.value)
@@ -143,5 +143,5 @@ def test_a_flipped_byte_in_a_task_is_refused(saved, tmp_path, where):
     content = bytearray(path.read_bytes())
     content[{"header": 10, "data": len(content) // 2, "end": -1}[where]] ^= 4
     path.write_bytes(bytes(content))
-    with pytest.raises(StoreError, match=r"birds-.*SHA-256"):
+    with pytest.raises(DamagedFileError, match=r"birds-.*SHA-256"):
         ContinualCLIP.from_pretrained(tmp_path / "m")

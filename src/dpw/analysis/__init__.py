@@ -1,8 +1,8 @@
 """The paper's analyses from a finished run: small functions that give data, and others that draw it.
 
->>> subject = open_run("runs/mini/dpw-seed0")        # doctest: +SKIP
->>> data = weight_distribution(subject)              # doctest: +SKIP
->>> draw_weight_distribution(data).savefig("w.png")  # doctest: +SKIP
+subject = open_run("runs/mini/dpw-seed0")
+data = weight_distribution(subject)
+draw_weight_distribution(data).savefig("weights.png")
 """
 
 from dpw.analysis.cls_scores import cls_scores

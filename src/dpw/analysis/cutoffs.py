@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 
 from dpw.analysis.subject import Subject, spread_rows
 from dpw.data.task import Task
-from dpw.engine.evaluation import Evaluator, task_test_split
 from dpw.functional import transfer_avg_last
-from dpw.learner import make_accelerator
+from dpw.learner import ContinualCLIP
 from dpw.methods.feature_cache import FeatureCache
 
 CUTOFFS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
@@ -27,7 +26,7 @@ class CutoffComparison:
 
 def cutoff_comparison(subject: Subject, cutoffs: Sequence[float] = CUTOFFS) -> CutoffComparison:
     """Measure the whole accuracy matrix again for each cut-off, on at most `subject.images` images a task."""
-    tasks = [_shortened(task, subject.images) for task in subject.tasks]
+    tasks = [_shortened(subject, task) for task in subject.tasks]
     fixed = [_transfer_last(subject, value, tasks) for value in cutoffs]
     dynamic = _transfer_last(subject, None, tasks)
     return CutoffComparison(
@@ -36,14 +35,14 @@ def cutoff_comparison(subject: Subject, cutoffs: Sequence[float] = CUTOFFS) -> C
         last=[last for _, last in fixed],
         dynamic_transfer=dynamic[0],
         dynamic_last=dynamic[1],
-        images=sum(len(task_test_split(task)) for task in tasks),
+        images=sum(len(subject.split(task)) for task in tasks),
     )
 
 
-def _shortened(task: Task, images: int) -> Task:
-    """The task with fewer test images."""
-    split = task_test_split(task)
-    return replace(task, test=split.select(spread_rows(len(split), images)))
+def _shortened(subject: Subject, task: Task) -> Task:
+    """The task with at most `subject.images` test images."""
+    split = subject.split(task)
+    return replace(task, test=split.select(spread_rows(len(split), subject.images)))
 
 
 def _transfer_last(
@@ -52,13 +51,13 @@ def _transfer_last(
     """Give a method with this cut-off one learned task after the other, measuring all test sets each time."""
     config = subject.method.config.model_copy(update={"fixed_cutoff": cutoff})
     method = type(subject.method)(subject.method.backbone, config)
-    evaluator = Evaluator(subject.cache, make_accelerator(), subject.setting, subject.merge_equal_names)
     method.load_shared_state(subject.method.shared_state())
     method.feature_cache = FeatureCache()
     method.to(subject.method.backbone.device).eval()
-    matrix = []
+    learner, matrix = ContinualCLIP(method, subject.cache), []
     for index, task in enumerate(subject.method.tasks):
         method.load_task(task, subject.method.task_state(index))
-        matrix.append([test.accuracy or 0.0 for test in evaluator.row(method, tasks)])
+        tests = learner.evaluate(tasks, setting=subject.setting, merge_equal_names=subject.merge_equal_names)
+        matrix.append([test.accuracy or 0.0 for test in tests])
     found = transfer_avg_last(matrix)
     return (found.mean_transfer if len(matrix) > 1 else None), found.mean_last

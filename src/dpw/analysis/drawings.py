@@ -166,23 +166,23 @@ def draw_weight_distribution(data: WeightDistribution) -> "Figure":
     highest = max(max(row) for row in data.total) * 1.1 or 1.0
     with style():
         figure, axes = new_figure(max(1.85 * columns, 4.4), 1.75 * rows + 0.7, rows, columns)
-        for place, task in enumerate(data.tasks):
-            axis = axes[place]
-            blocks = range(1, len(data.total[place]) + 1)
-            colour = GREEN if data.learned[place] else SKY
-            bars = axis.bar(blocks, data.total[place], color=colour, width=0.7)
+        for index, task in enumerate(data.tasks):
+            axis = axes[index]
+            blocks = range(1, len(data.total[index]) + 1)
+            colour = GREEN if data.learned[index] else SKY
+            bars = axis.bar(blocks, data.total[index], color=colour, width=0.7)
             axis.set_ylim(0, highest)
             share = axis.twinx()
-            (line,) = share.plot(blocks, data.prefix_share[place], "o-", color=PURPLE, markersize=3.5)
+            (line,) = share.plot(blocks, data.prefix_share[index], "o-", color=PURPLE, markersize=3.5)
             share.set_ylim(0, 1.12)
             share.spines["right"].set_visible(True)
-            share.set_yticks([0, 0.5, 1] if place % columns == columns - 1 else [])
-            axis.set_yticks(axis.get_yticks() if place % columns == 0 else [])
+            share.set_yticks([0, 0.5, 1] if index % columns == columns - 1 else [])
+            axis.set_yticks(axis.get_yticks() if index % columns == 0 else [])
             axis.set_ylim(0, highest)
             axis.set_xticks(_block_ticks(len(blocks)))
-            axis.set_title(task + ("" if data.learned[place] else " (unseen)"))
-            if place in (0, len(data.learned) - 1):
-                bars.set_label("total weight, learned" if data.learned[place] else "total weight, unseen")
+            axis.set_title(task + ("" if data.learned[index] else " (unseen)"))
+            if index in (0, len(data.learned) - 1):
+                bars.set_label("total weight, learned" if data.learned[index] else "total weight, unseen")
         hide_unused(axes, len(data.tasks))
         figure.supxlabel("block", fontsize=9)
         figure.supylabel("mean weight of a token", fontsize=9)
@@ -207,8 +207,8 @@ def draw_output_cosines(data: OutputCosines) -> "Figure":
             ((data.weighted, BLUE, "tokens weighted by RWM"), (data.uniform, ORANGE, "all tokens alike"))
         ):
             heights = [sum(abs(value) for value in row) / len(row) for row in rows]
-            places = [place - 0.2 + 0.4 * shift for place in range(len(rows))]
-            axis.bar(places, heights, 0.38, color=colour, label=name)
+            left = [index - 0.2 + 0.4 * shift for index in range(len(rows))]
+            axis.bar(left, heights, 0.38, color=colour, label=name)
         label_ticks(axis, data.tasks, None)
         axis.set_ylabel("|cosine| of prefix and adapter\noutput, mean over blocks")
         axis.grid(axis="y")
@@ -244,7 +244,7 @@ def draw_cls_scores(data: ClsScores, blocks: Sequence[int] | None = None) -> "Fi
     The first block is left out by default: before it [CLS] has seen no patch and is the same for every image.
     """
     later = range(min(1, len(data.standardised) - 1), len(data.standardised))
-    chosen = list(blocks) if blocks is not None else [later[place] for place in _some(len(later), 6)]
+    chosen = list(blocks) if blocks is not None else [later[index] for index in _some(len(later), 6)]
     columns = min(3, len(chosen))
     rows = math.ceil(len(chosen) / columns)
     with style():
@@ -266,10 +266,10 @@ def draw_cls_scores(data: ClsScores, blocks: Sequence[int] | None = None) -> "Fi
 
 
 def _some(count: int, most: int) -> list[int]:
-    """At most `most` of `count` places, first and last among them."""
+    """At most `most` of `count` indices, first and last among them."""
     if count <= most:
         return list(range(count))
-    return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
+    return sorted({round(index * (count - 1) / (most - 1)) for index in range(most)})
 
 
 def draw_prefix_lengths(data: Mapping[str, Sequence[LengthPoint]]) -> "Figure":
@@ -309,8 +309,8 @@ def draw_component_times(data: ComponentTimes) -> "Figure":
         colours = {"plain CLIP": GREY, "+ attention over prefixes": ORANGE, TASK_TIME: GREEN}
         shades = [colours.get(name, BLUE) for name in data.names]
         axis.barh(range(len(data.names)), data.milliseconds, color=shades, height=0.65)
-        for place, value in enumerate(data.milliseconds):
-            axis.text(value, place, f" {value:.2f} ms", va="center", fontsize=8)
+        for index, value in enumerate(data.milliseconds):
+            axis.text(value, index, f" {value:.2f} ms", va="center", fontsize=8)
         axis.set_yticks(range(len(data.names)), data.names)
         axis.invert_yaxis()
         axis.set_xlim(0, max(data.milliseconds) * 1.18)

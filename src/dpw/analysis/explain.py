@@ -61,7 +61,33 @@ class Explanation:
 def explain(
     learner: ContinualCLIP, image: str | Path, *, classes: Sequence[str] | None = None, top: int = 3
 ) -> Explanation:
-    """Predict one image and show what led there."""
+    """Predict one image and show what led there.
+
+    Args:
+        learner: a model that has learned tasks.
+        image: an image file.
+        classes: choose between these, learned or not; all learned classes by default.
+        top: how many classes the prediction names.
+
+    Returns:
+        The prediction, how likely the image is under each learned task, and, for `dpw`, what every token took
+        of prefixes and adapter in every block. `draw_explanation` draws it.
+
+    Raises:
+        InputError: the image cannot be read, or nothing is learned and no classes are given.
+
+    Example:
+        >>> import dpw, tempfile
+        >>> from dpw.analysis import explain
+        >>> learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.iterations": 1})
+        >>> signs = dpw.load_benchmark("mini", order=["signs"], shots=1).tasks[0]
+        >>> learner.learn(signs)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     signs.train[0].image.save(f"{folder}/sign.png")
+        ...     found = explain(learner, f"{folder}/sign.png")
+        >>> found.tasks[0].task, found.tokens.task
+        ('signs', 'signs')
+    """
     prediction = learner.predict(str(image), classes=classes, top=top)
     if prediction.error is not None:
         raise InputError(prediction.error)

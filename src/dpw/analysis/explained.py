@@ -104,6 +104,6 @@ def _likelihoods(axis: "Axes", tasks: list[TaskLikelihood]) -> None:
     axis.invert_yaxis()
     axis.set_xlim(0, 1.2)
     axis.set_xticks([0, 0.5, 1])
-    for place, one in enumerate(shown):
-        axis.text(one.confidence + 0.02, place, f"{one.confidence:.2f}", va="center", fontsize=7.5)
+    for index, one in enumerate(shown):
+        axis.text(one.confidence + 0.02, index, f"{one.confidence:.2f}", va="center", fontsize=7.5)
     axis.set_title("confidence in each task")

@@ -1,7 +1,6 @@
 """All figures of the paper from a finished run, as files."""
 
 import dataclasses
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +19,6 @@ from dpw.analysis.token_weights import output_cosines, weight_distribution
 from dpw.errors import InputError
 from dpw.report.style import Picture, need_matplotlib, save_picture
 from dpw.runs.gathering import read_runs
-from dpw.storage import files
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -132,12 +130,37 @@ def make_figures(
     only: Sequence[str] | None = None,
     tasks: tuple[str, str] | None = None,
     images: int = 64,
-    told: Callable[[str], None] = lambda _: None,
+    on_message: Callable[[str], None] | None = None,
 ) -> list[Picture]:
-    """Write each figure as PNG and SVG with its data as JSON.
+    """Draw the paper's analyses from a finished run, without training anything.
 
-    `beside` are further runs to compare with, `tasks` two learned tasks that serve as examples (the first and
-    the last by default).
+    Args:
+        run: the folder of a finished run of `dpw` or `dpw-reduced`.
+        output: the folder for the files: each figure as PNG and SVG, and its data as JSON.
+        beside: further finished runs to compare with, such as one of `diki`.
+        only: names of figures out of `FIGURES`; by default all but those that need an extra package.
+        tasks: two learned tasks that serve as examples; the first and the last by default.
+        images: how many images of a task are looked at, at most.
+        on_message: called with the name of each figure before it is drawn.
+
+    Returns:
+        The figures that were drawn, in order.
+
+    Raises:
+        InputError: the run is not finished or of another method, a figure or task is unknown, or matplotlib
+            is not installed.
+        DamagedFileError: a file of a run was changed or cut off.
+        StorageError: a file cannot be written.
+
+    Example:
+        >>> import dpw, tempfile
+        >>> from dpw.analysis import make_figures
+        >>> quick = {"shots": 1, "settings": {"training.iterations": 1}}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     found = dpw.run_benchmark("mini", order=["signs"], output=f"{folder}/run", **quick)
+        ...     drawn = make_figures(f"{folder}/run", f"{folder}/figures", only=["weights"], images=2)
+        >>> [picture.title for picture in drawn]
+        ['Weight of prefixes and adapter by block']
     """
     need_matplotlib()
     names = [name for name in FIGURES if name not in ON_REQUEST] if only is None else list(only)
@@ -148,13 +171,14 @@ def make_figures(
     request = Request(subject, Path(run), tuple(map(Path, beside)), _examples(subject, tasks))
     pictures = []
     for name in names:
-        told(name)
+        if on_message is not None:
+            on_message(name)
         figure = FIGURES[name]
         data = figure.data(request)
-        content = json.dumps(plain(data)).encode() + b"\n"
-        files.write_bytes(Path(output) / f"{name}.json", content)
         drawn = figure.drawing(data)
-        pictures.append(save_picture(drawn, Path(output), name, figure.title, figure.caption))
+        pictures.append(
+            save_picture(drawn, Path(output), name, figure.title, figure.caption, data=plain(data))
+        )
     return pictures
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpw.engine.metrics import spread
 from dpw.errors import InputError
-from dpw.runs.gathering import Run
+from dpw.runs.gathering import Run, sections
 
 
 @dataclass(frozen=True)
@@ -18,23 +17,19 @@ class LengthPoint:
 
 
 def accuracy_by_prefix_length(runs: Sequence[Run]) -> dict[str, list[LengthPoint]]:
-    """By method the points of all runs that have prefixes, shortest first."""
-    found: dict[str, dict[tuple[int, int], list[float]]] = {}
-    for run in runs:
-        length, mean = run.results["method_config"].get("prefix_length"), run.results["metrics"]["mean"]
+    """By method the points of all runs that have prefixes, shortest first.
+
+    Runs under other conditions than the first one do not compare with it and are left out.
+    """
+    found: dict[str, list[LengthPoint]] = {}
+    for group in sections(runs)[0].groups if runs else ():
+        length, mean = group.first["method_config"].get("prefix_length"), group.metric("mean")
         if length is not None and mean is not None:
-            key = (int(length), int(run.results["parameters"]))
-            found.setdefault(str(run.results["method"]), {}).setdefault(key, []).append(mean)
+            point = LengthPoint(int(length), round(group.parameters), mean.mean)
+            found.setdefault(group.method, []).append(point)
     if not found:
         raise InputError("none of the runs has prefixes and a mean accuracy: give runs of dpw or diki")
     return {
-        method: [_point(*key, values) for key, values in sorted(points.items())]
+        method: sorted(points, key=lambda point: (point.length, point.parameters))
         for method, points in found.items()
     }
-
-
-def _point(length: int, parameters: int, values: list[float]) -> LengthPoint:
-    """The mean over seeds."""
-    each = spread(values)
-    assert each is not None
-    return LengthPoint(length, parameters, each.mean)

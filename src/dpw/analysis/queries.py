@@ -1,4 +1,4 @@
-"""What the query projection does to tokens: are task-relevant tokens still told apart afterwards?"""
+"""What the query projection does to tokens: are task-relevant tokens still distinct afterwards?"""
 
 import math
 from dataclasses import dataclass
@@ -63,10 +63,10 @@ def query_similarity(subject: Subject, task: str, relevance: Tensor | None = Non
         """Add the cosines of one block."""
         chosen, others = relevant[record.rows], irrelevant[record.rows]
         after = record.q.transpose(1, 2).flatten(2)
-        for place, tokens in ((0, record.x[:, 1:]), (2, after[:, 1:])):
+        for index, tokens in ((0, record.x[:, 1:]), (2, after[:, 1:])):
             within, across = token_cosines(tokens, chosen, others)
-            sums[place, record.block] += within
-            sums[place + 1, record.block] += across
+            sums[index, record.block] += within
+            sums[index + 1, record.block] += across
 
     trace(subject.method, pixels, visit)
     means = (sums / len(pixels)).tolist()
@@ -124,13 +124,13 @@ def token_plane(
             if record.block == chosen:
                 patches = spread_patches(record.x.shape[1] - 1, tokens_per_image)
                 after = record.q.transpose(1, 2).flatten(2)
-                for place, row in enumerate(record.rows.tolist()):
-                    kept[row] = (record.x[place, patches].cpu(), after[place, patches].cpu())
+                for index, row in enumerate(record.rows.tolist()):
+                    kept[row] = (record.x[index, patches].cpu(), after[index, patches].cpu())
 
         trace(subject.method, pixels, visit)
         both = [kept[row] for row in sorted(kept)]
         found.append((torch.cat([pair[0] for pair in both]), torch.cat([pair[1] for pair in both])))
-    labels = torch.cat([torch.full((len(found[place][0]),), place) for place in (0, 1)])
+    labels = torch.cat([torch.full((len(found[index][0]),), index) for index in (0, 1)])
     before, after = (torch.cat([found[0][side], found[1][side]]).float() for side in (0, 1))
     plane = principal_plane if how == "pca" else umap_plane
     return TokenPlane(

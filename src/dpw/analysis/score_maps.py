@@ -12,7 +12,6 @@ from dpw.analysis.subject import Subject, spread_rows
 from dpw.analysis.tracing import BlockRecord, trace
 from dpw.clip.adaptation import Adaptation
 from dpw.clip.sequences import Positions
-from dpw.engine.evaluation import task_test_split
 from dpw.methods.diki import DIKI
 
 
@@ -39,7 +38,7 @@ def score_maps(
     shown, of, attention, repa = [], [], [], []
     for name in names:
         task = subject.task(name)
-        rows = spread_rows(len(task_test_split(task)), per_task)
+        rows = spread_rows(len(subject.split(task)), per_task)
         pixels = subject.pixels(task, per_task)
         index = subject.method.task_names.index(name)
         repa.append(repa_scores(subject, pixels, index))

@@ -8,20 +8,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from dpw.benchmarks import LoadedBenchmark
-from dpw.clip.backbone import Backbone
-from dpw.data.pixels import PixelCache
+from dpw.data.pixels import PixelCache, cache_folder
 from dpw.data.protocol import Setting
+from dpw.data.split import Split
 from dpw.data.task import Task
-from dpw.engine.evaluation import task_test_split
 from dpw.errors import InputError
-from dpw.learner import cache_folder
-from dpw.methods import Method
 from dpw.methods.diki import DIKI
 from dpw.methods.dpw import DPW
-from dpw.runs import results
-from dpw.runs.run import RunConfig, load_run_benchmark
-from dpw.storage import model_folder
+from dpw.runs.opening import open_benchmark, open_method
 
 
 @dataclass(frozen=True)
@@ -43,11 +37,18 @@ class Subject:
         known = ", ".join(task.name for task in self.tasks)
         raise InputError(f"the run has no task called {name!r}; it has: {known}")
 
+    def split(self, task: Task, name: Literal["test", "train"] = "test") -> Split:
+        """The test or training images of a task."""
+        found = task.splits().get(name)
+        if found is None or not len(found):
+            raise InputError(f"task {task.name} has no {name} images to look at")
+        return found
+
     def pixels(
         self, task: Task, count: int | None = None, split: Literal["test", "train"] = "test"
     ) -> Tensor:
         """uint8 pixels of images spread evenly over a split, so that every class is there."""
-        chosen = task_test_split(task) if split == "test" else task.train
+        chosen = self.split(task, split)
         rows = spread_rows(len(chosen), count or self.images)
         return torch.from_numpy(self.cache.pixels(chosen, rows)).to(self.method.backbone.device)
 
@@ -59,7 +60,7 @@ class Subject:
 def spread_rows(size: int, count: int) -> list[int]:
     """At most `count` rows, evenly over `size`."""
     count = min(size, count)
-    return [(2 * place + 1) * size // (2 * count) for place in range(count)]
+    return [(2 * index + 1) * size // (2 * count) for index in range(count)]
 
 
 def first_tasks(method: DPW, count: int) -> DPW:
@@ -72,8 +73,30 @@ def first_tasks(method: DPW, count: int) -> DPW:
 
 
 def open_run(folder: str | Path, images: int = 64) -> Subject:
-    """The model and the tasks of a finished run of `dpw` or `dpw-reduced`."""
-    method, benchmark = open_method(Path(folder))
+    """Open a finished run of `dpw` or `dpw-reduced` to look into its model.
+
+    Args:
+        folder: the folder of the run.
+        images: how many images of a task an analysis sees at most.
+
+    Returns:
+        The model with the tasks of its benchmark, which every function of `dpw.analysis` takes.
+
+    Raises:
+        InputError: the run is not finished, or of a method without token weights.
+        DamagedFileError: a file of the run or of its model was changed or cut off.
+
+    Example:
+        >>> import dpw, tempfile
+        >>> from dpw.analysis import open_run, weight_distribution
+        >>> quick = {"shots": 1, "settings": {"training.iterations": 1}}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     found = dpw.run_benchmark("mini", order=["signs"], output=folder, **quick)
+        ...     subject = open_run(folder, images=2)
+        >>> weight_distribution(subject).tasks
+        ['signs']
+    """
+    method, benchmark = open_method(Path(folder)), open_benchmark(Path(folder))
     if not isinstance(method, DPW):
         raise InputError(
             f"{folder} is a run of {method.name!r}; these figures look at the token weights of 'dpw' or "
@@ -83,20 +106,9 @@ def open_run(folder: str | Path, images: int = 64) -> Subject:
     return Subject(method, benchmark.tasks, cache, images, benchmark.setting, benchmark.merge_equal_names)
 
 
-def open_method(folder: Path) -> tuple[Method, LoadedBenchmark]:
-    """The learned method of a finished run, and its benchmark."""
-    content = results.read(folder)
-    config = RunConfig(**content["settings"])
-    model = folder / "model"
-    backbone = Backbone.from_pretrained(model_folder.read_model(model)["backbone"]["reference"])
-    return model_folder.load_model(model, backbone), load_run_benchmark(config)
-
-
 def open_prefixes(folder: Path, like: Subject) -> DIKI:
     """A method with prefix keys (DIKI) over the same CLIP, to compare score maps with."""
-    model = folder / "model"
-    results.read(folder)
-    method = model_folder.load_model(model, like.method.backbone)
+    method = open_method(folder, like.method.backbone)
     if not isinstance(method, DIKI):
         raise InputError(
             f"{folder} is a run of {method.name!r}, but only 'diki' has prefix keys to compare with"

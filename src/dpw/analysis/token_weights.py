@@ -83,9 +83,9 @@ def output_cosines(subject: Subject) -> OutputCosines:
             """Add the cosines of all tokens of one block."""
             cosine = F.cosine_similarity(record.prefix_output, record.adapter_output, dim=-1).double().cpu()
             weight = record.adapter_weight.double().mean(dim=1).cpu()
-            for place, each in enumerate((weight, torch.ones_like(weight))):
-                sums[place, record.block] += (cosine * each).sum()
-                counts[place, record.block] += each.sum()
+            for kind, each in enumerate((weight, torch.ones_like(weight))):
+                sums[kind, record.block] += (cosine * each).sum()
+                counts[kind, record.block] += each.sum()
 
         trace(subject.method, subject.pixels(subject.task(name)), visit, task=index)
         means = torch.where(counts > 0, sums / counts.clamp(min=1e-12), 0.0).tolist()

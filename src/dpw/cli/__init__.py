@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from dpw import __version__
+from dpw import DpwError, __version__
 from dpw.cli import benchmarks, compare, data, learn, look, run
-from dpw.errors import DpwError
 
 app = typer.Typer(
     name="dpw",

@@ -69,8 +69,8 @@ def _check_written(path: Path, only: list[str] | None, protocol: str, images: bo
 
     tasks = load_benchmark(path, protocol=protocol, order=only).tasks
     return [
-        check_task(name, lambda place=place: tasks[place], decode=images)  # type: ignore[misc]
-        for place, name in enumerate(tasks.names)
+        check_task(name, lambda index=index: tasks[index], decode=images)  # type: ignore[misc]
+        for index, name in enumerate(tasks.names)
     ]
 
 

@@ -27,13 +27,11 @@ def learn(
     as_json: Json = False,
 ) -> None:
     """Teach a model the images of a folder; the same command again continues what was interrupted."""
-    from dpw.cli.terminal import TerminalWatcher, exit_code, stopping
-    from dpw.data.task import Task
-    from dpw.errors import Interrupted
+    from dpw import Interrupted, Task
+    from dpw.cli.terminal import TerminalCallback, exit_code, stopping
 
     task = Task.from_folder(folder, name=name, templates=(template,), seed=seed)
     learner = _open(into, model, method, preset, parse_settings(settings))
-    watcher = TerminalWatcher()
     with stopping() as request:
         try:
             learner.learn(
@@ -41,7 +39,7 @@ def learn(
                 seed=seed,
                 checkpoint=into / "learning",
                 checkpoint_seconds=checkpoint_seconds,
-                watcher=watcher,
+                callback=TerminalCallback(),
                 should_stop=request,
             )
         except Interrupted as stopped:
@@ -54,8 +52,7 @@ def learn(
 
 def _open(into: Path, model: str | None, method: str | None, preset: str, settings: dict[str, Any]) -> Any:
     """The model to teach: an existing one, or a new one on a CLIP."""
-    from dpw.errors import InputError
-    from dpw.learner import ContinualCLIP
+    from dpw import ContinualCLIP, InputError
     from dpw.storage.model_folder import is_model
 
     if is_model(into):
@@ -70,9 +67,9 @@ def _open(into: Path, model: str | None, method: str | None, preset: str, settin
 
 def _clear(folder: Path) -> None:
     """Remove the state of a training that is finished."""
-    from dpw.storage.checkpoint import ProgressFolder
+    from dpw.storage.checkpoint import TrainingCheckpoint
 
-    ProgressFolder(folder, {}).clear()
+    TrainingCheckpoint(folder, {}).clear()
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
 
@@ -82,9 +79,9 @@ def _report_learned(learner: Any, task: Any, into: Path, as_json: bool) -> None:
     accuracy = None
     if task.test is not None and len(task.test):
         accuracy = learner.evaluate([task])[0].accuracy
-    told = {**task.describe(), "model": str(into), "tasks": learner.tasks, "test_accuracy": accuracy}
+    content = {**task.describe(), "model": str(into), "tasks": learner.tasks, "test_accuracy": accuracy}
     if as_json:
-        typer.echo(json.dumps(told, indent=2))
+        typer.echo(json.dumps(content, indent=2))
         return
     measured = (
         "" if accuracy is None else f", {accuracy:.1f} % right on {len(task.test)} images kept for testing"
@@ -105,7 +102,7 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Classify images; nobody needs to say which task they belong to. Exit code 2 if any cannot be read."""
-    from dpw.learner import ContinualCLIP
+    from dpw import ContinualCLIP
 
     learner = ContinualCLIP.from_pretrained(model, backbone=backbone)
     chosen = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
@@ -197,7 +194,7 @@ def parse_settings(settings: list[str] | None) -> dict[str, Any]:
     """Turn `key=value` into settings; values are read as YAML, so numbers are numbers."""
     import yaml
 
-    from dpw.errors import InputError
+    from dpw import InputError
 
     parsed: dict[str, Any] = {}
     for setting in settings or []:

@@ -42,8 +42,9 @@ def figures(
 ) -> None:
     """Draw the paper's analyses from a finished run, without training anything."""
     from dpw.analysis import make_figures
+    from dpw.storage.run_folder import RunFolder
 
-    folder = output or run / "figures"
+    folder = output or RunFolder(run).figures
     chosen = None if only is None else [name.strip() for name in only.split(",") if name.strip()]
     pictures = make_figures(
         run,
@@ -52,7 +53,7 @@ def figures(
         only=chosen,
         tasks=None if tasks is None else _two(tasks),
         images=images,
-        told=lambda name: typer.echo(f"drawing {name}", err=True),
+        on_message=lambda name: typer.echo(f"drawing {name}", err=True),
     )
     if as_json:
         found = [
@@ -66,7 +67,7 @@ def figures(
 
 def _two(names: str) -> tuple[str, str]:
     """Two names out of `A,B`."""
-    from dpw.errors import InputError
+    from dpw import InputError
 
     first, separator, second = (part.strip() for part in names.partition(","))
     if not separator or not first or not second or "," in second:
@@ -85,41 +86,27 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Say what was predicted, which task was identified and how surely, and draw what every token took."""
+    from dpw import ContinualCLIP
+    from dpw.analysis import draw_explanation
     from dpw.analysis import explain as find_reasons
-    from dpw.learner import ContinualCLIP
+    from dpw.report.style import save_figure
     from dpw.storage.model_folder import is_model
+    from dpw.storage.run_folder import RunFolder
 
-    folder = Path(model) / "model" if is_model(Path(model) / "model") else Path(model)
+    inside = RunFolder(model).model
+    folder = inside if is_model(inside) else Path(model)
     learner = ContinualCLIP.from_pretrained(folder, backbone=backbone)
     chosen = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
     found = find_reasons(learner, image, classes=chosen)
-    picture = _draw(found, output or Path(f"{image.stem}-explained.png"))
+    picture = output or Path(f"{image.stem}-explained.png")
+    save_figure(draw_explanation(found), picture)
     if as_json:
         typer.echo(json.dumps({**found.as_json(), "picture": str(picture)}, indent=2))
         return
-    _tell(found, learner.method.name, picture)
+    _print_explanation(found, learner.method.name, picture)
 
 
-def _draw(found: Any, output: Path) -> Path:
-    """Write the overlay picture in the format its name asks for."""
-    import io
-
-    from dpw.analysis import draw_explanation
-    from dpw.errors import InputError
-    from dpw.report.style import style
-    from dpw.storage.files import write_bytes
-
-    kind = output.suffix.lower().lstrip(".")
-    if kind not in ("png", "svg"):
-        raise InputError(f"{output} must end in .png or .svg")
-    drawn = io.BytesIO()
-    with style():
-        draw_explanation(found).savefig(drawn, format=kind, dpi=150)
-    write_bytes(output, drawn.getvalue())
-    return output
-
-
-def _tell(found: Any, method: str, picture: Path) -> None:
+def _print_explanation(found: Any, method: str, picture: Path) -> None:
     """The explanation in lines."""
     answer = found.prediction
     typer.echo(f"{answer.image}: {answer.label}, {100 * answer.probability:.1f} %")

@@ -9,7 +9,6 @@ import typer
 
 from dpw.cli.learn import Json, parse_settings
 
-MINI = "mini"
 MINI_METHODS = "zero-shot,finetune,dpw"
 
 CheckpointSeconds = Annotated[float, typer.Option(help="Seconds between saved states.")]
@@ -40,7 +39,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run methods through a benchmark and measure every test set after every task."""
-    methods = (method or (MINI_METHODS if benchmark == MINI else "dpw")).split(",")
+    methods = (method or (MINI_METHODS if benchmark == "mini" else "dpw")).split(",")
     many_seeds = [int(part) for part in seeds.split(",")] if seeds else [seed]
     common = {
         "benchmark": benchmark,
@@ -68,32 +67,35 @@ def run(
 
 
 def _default_model(benchmark: str) -> str:
-    """The embedded model for the embedded benchmark; anything else must be named, since it may be fetched."""
-    from dpw.errors import InputError
+    """The CLIP of a benchmark that brings one."""
+    from dpw import InputError
+    from dpw.runs.config import default_model
 
-    if benchmark == MINI:
-        return MINI
-    raise InputError("say which CLIP to use: --model openai/clip-vit-base-patch16, a folder, or mini")
+    found = default_model(benchmark)
+    if found is None:
+        raise InputError("say which CLIP to use: --model openai/clip-vit-base-patch16, a folder, or mini")
+    return found
 
 
 def _start(values: dict[str, Any], folder: Path, checkpoint_seconds: float) -> dict[str, Any]:
     """One run, or what is left of it."""
     from dpw.methods.config import build
-    from dpw.runs.run import RunConfig, start
+    from dpw.runs.config import RunConfig
+    from dpw.runs.run import start_run
 
     config = build(RunConfig, values)
-    return _watched(folder, checkpoint_seconds, lambda options: start(config, folder, options))
+    return _with_terminal(folder, checkpoint_seconds, lambda options: start_run(config, folder, options))
 
 
-def _watched(folder: Path, checkpoint_seconds: float, work: Any) -> dict[str, Any]:
-    """Carry a run out under the eyes of the terminal; a stop is answered with the way to go on."""
-    from dpw.cli.terminal import TerminalWatcher, exit_code, stopping
-    from dpw.errors import Interrupted
-    from dpw.runs.run import RunOptions
+def _with_terminal(folder: Path, checkpoint_seconds: float, work: Any) -> dict[str, Any]:
+    """Carry a run out with a progress bar; a stop is answered with the way to go on."""
+    from dpw import Interrupted
+    from dpw.cli.terminal import TerminalCallback, exit_code, stopping
+    from dpw.runs.config import RunOptions
 
-    watcher = TerminalWatcher()
+    callback = TerminalCallback()
     with stopping() as request:
-        options = RunOptions(checkpoint_seconds, watcher, request, watcher.tell)
+        options = RunOptions(checkpoint_seconds, callback, request, callback.on_message)
         try:
             result: dict[str, Any] = work(options)
         except Interrupted as stopped:
@@ -108,9 +110,9 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Go on with an interrupted run; it ends as if it had never stopped."""
-    from dpw.runs.run import resume as go_on
+    from dpw.runs.run import resume_run
 
-    _show([_watched(folder, checkpoint_seconds, lambda options: go_on(folder, options))], as_json)
+    _show([_with_terminal(folder, checkpoint_seconds, lambda options: resume_run(folder, options))], as_json)
 
 
 def _show(results: list[dict[str, Any]], as_json: bool) -> None:
@@ -118,13 +120,15 @@ def _show(results: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(results if len(results) > 1 else results[0], indent=2))
         return
+    from dpw.runs.gathering import MAIN_METRICS
+
     first = results[0]
-    told = f"{first['benchmark']}, {first['setting']}, protocol {first['protocol']}, {first['model']}"
-    typer.echo(told)
-    columns = ("transfer", "avg", "last", "mean", "forgetting")
-    typer.echo(f"{'method':<18}{'seed':>5}" + "".join(f"{name:>12}" for name in columns) + f"{'learned':>12}")
+    typer.echo(f"{first['benchmark']}, {first['setting']}, protocol {first['protocol']}, {first['model']}")
+    typer.echo(
+        f"{'method':<18}{'seed':>5}" + "".join(f"{name:>12}" for name in MAIN_METRICS) + f"{'learned':>12}"
+    )
     for result in results:
-        values = "".join(f"{_percent(result['metrics'][name]):>12}" for name in columns)
+        values = "".join(f"{_percent(result['metrics'][name]):>12}" for name in MAIN_METRICS)
         typer.echo(f"{result['method']:<18}{result['seed']:>5}{values}{result['parameters']:>12,}")
     for result in results:
         typer.echo(f"{result['method']}: {result['folder']}/results.json")

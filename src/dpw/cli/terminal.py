@@ -9,10 +9,12 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from dpw import TrainingCallback
+
 console = Console(stderr=True)
 
 
-class TerminalWatcher:
+class TerminalCallback(TrainingCallback):
     """A progress bar with task, epoch, step, loss, rate and time left; silent when not on a terminal."""
 
     def __init__(self) -> None:
@@ -31,14 +33,14 @@ class TerminalWatcher:
         )
         self.lines: dict[str, Any] = {}
 
-    def begin(self, task: str, steps: int, done: int) -> None:
+    def on_begin(self, task: str, steps: int, done: int) -> None:
         """Show a new line for the task."""
         self.bars.start()
         self.lines[task] = self.bars.add_task(
             task, total=steps, completed=done, epoch="-", loss=0.0, rate="", note=""
         )
 
-    def step(self, task: str, epoch: int, epochs: int, step: int, loss: float) -> None:
+    def on_step(self, task: str, epoch: int, epochs: int, step: int, loss: float) -> None:
         """Move the bar."""
         speed = self.bars.tasks[self.lines[task]].speed
         rate = "" if speed is None else f"{speed:.1f} steps/s"
@@ -46,18 +48,18 @@ class TerminalWatcher:
             self.lines[task], completed=step, epoch=f"{epoch + 1}/{epochs}", loss=loss, rate=rate
         )
 
-    def validated(self, task: str, epoch: int, accuracy: float) -> None:  # noqa: ARG002
+    def on_validation(self, task: str, epoch: int, accuracy: float) -> None:  # noqa: ARG002
         """Show the newest validation accuracy."""
         self.bars.update(self.lines[task], note=f"validation {100 * accuracy:.1f} %")
 
-    def end(self, task: str) -> None:  # noqa: ARG002
+    def on_end(self, task: str) -> None:  # noqa: ARG002
         """Leave the finished line on the screen."""
         self.bars.stop()
 
-    def tell(self, what: str) -> None:
+    def on_message(self, message: str) -> None:
         """One line about what happens now."""
         if console.is_terminal:
-            console.print(f"[dim]{what}[/dim]")
+            console.print(f"[dim]{message}[/dim]")
 
 
 class StopRequest:

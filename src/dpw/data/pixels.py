@@ -177,6 +177,13 @@ def in_threads(work: Callable[[int], None], rows: Sequence[int], workers: int) -
             pass
 
 
+def cache_folder() -> Path:
+    """Where preprocessed pixels are kept: DPW_CACHE, or the user's cache folder."""
+    chosen = os.environ.get("DPW_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(chosen) if chosen else Path(base) / "dpw"
+
+
 def _keys(split: Split, indices: Sequence[int]) -> tuple[dict[int, bytes], dict[int, InputError]]:
     """Keys of fixed length by row, and the errors of images that are not there."""
     keys: dict[int, bytes] = {}

@@ -13,6 +13,7 @@ from dpw.data.prompts import readable
 from dpw.data.protocol import Setting
 from dpw.data.split import Split
 from dpw.data.task import Task
+from dpw.engine.callbacks import never
 from dpw.engine.feeding import SplitImages
 from dpw.errors import InputError, Interrupted
 from dpw.methods.base import LearnedTask, Method
@@ -43,7 +44,7 @@ class Evaluator:
     setting: Setting = "task-incremental"
     merge_equal_names: bool = False
     batch_size: int = 256
-    should_stop: Callable[[], bool] = lambda: False
+    should_stop: Callable[[], bool] = never
 
     def row(self, method: Method, tasks: Sequence[Task]) -> list[TestResult]:
         """Accuracy on every test set; learned ones by the setting's class list, others by their own."""

@@ -1,36 +1,12 @@
 """What a finished accuracy matrix says: Transfer, Avg, Last and their relatives."""
 
 import math
-import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dpw.functional import transfer_avg_last
 
 Row = Sequence[float | None]
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A mean over seeds with its sample deviation; one seed has none."""
-
-    mean: float
-    deviation: float | None = None
-
-    def __str__(self) -> str:
-        """One decimal, as papers print it."""
-        return f"{self.mean:.1f}" if self.deviation is None else f"{self.mean:.1f} ± {self.deviation:.1f}"
-
-
-def spread(values: Row) -> Spread | None:
-    """Mean and deviation over seeds; None unless every seed has a value."""
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
-        return None
-    if len(known) == 1:
-        return Spread(known[0])
-    return Spread(statistics.fmean(known), statistics.stdev(known))
 
 
 def summarize(matrix: Sequence[Row], zero_shot: Row) -> dict[str, Any]:

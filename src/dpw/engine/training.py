@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch import Tensor
 from dpw.clip.backbone import Backbone
 from dpw.data.pixels import PixelCache
 from dpw.data.task import Task
+from dpw.engine.callbacks import TrainingCallback, never
 from dpw.engine.feeding import EpochPixels, SplitImages, epoch_batches, epoch_loader
 from dpw.engine.optimization import (
     learning_rate,
@@ -23,44 +24,8 @@ from dpw.engine.optimization import (
 from dpw.errors import Interrupted
 from dpw.methods.base import Method
 from dpw.methods.tensors import add_prefix, strip_prefix
-from dpw.storage.checkpoint import Position, ProgressFolder
+from dpw.storage.checkpoint import Position, TrainingCheckpoint
 from dpw.storage.logs import MetricsLog
-
-
-class Watcher(Protocol):
-    """Somebody who wants to see training happen."""
-
-    def begin(self, task: str, steps: int, done: int) -> None:
-        """Training of a task starts, or goes on after `done` steps."""
-        ...
-
-    def step(self, task: str, epoch: int, epochs: int, step: int, loss: float) -> None:
-        """One step is done."""
-        ...
-
-    def validated(self, task: str, epoch: int, accuracy: float) -> None:
-        """An epoch was measured on the validation images."""
-        ...
-
-    def end(self, task: str) -> None:
-        """The task is learned."""
-        ...
-
-
-class Unwatched:
-    """Nobody is watching."""
-
-    def begin(self, task: str, steps: int, done: int) -> None:
-        """Ignore it."""
-
-    def step(self, task: str, epoch: int, epochs: int, step: int, loss: float) -> None:
-        """Ignore it."""
-
-    def validated(self, task: str, epoch: int, accuracy: float) -> None:
-        """Ignore it."""
-
-    def end(self, task: str) -> None:
-        """Ignore it."""
 
 
 @dataclass
@@ -73,12 +38,12 @@ class Trainer:
     workers: int = 0
     checkpoint_seconds: float = 30.0
     log: MetricsLog = field(default_factory=MetricsLog)
-    watcher: Watcher = field(default_factory=Unwatched)
-    should_stop: Callable[[], bool] = lambda: False
+    callback: TrainingCallback = field(default_factory=TrainingCallback)
+    should_stop: Callable[[], bool] = never
     log_every: int = 10
 
-    def fit(self, method: Method, task: Task, progress: ProgressFolder | None = None) -> Position:
-        """Learn one task, from its beginning or from where a stored state stands."""
+    def fit(self, method: Method, task: Task, checkpoint: TrainingCheckpoint | None = None) -> Position:
+        """Learn one task, from its beginning or from where its checkpoint stands."""
         method.to(self.accelerator.device)
         method.pixel_cache = self.cache
         prepare_towers(method)
@@ -87,13 +52,13 @@ class Trainer:
         before = method.remember()
         try:
             method.begin_task(task, train)
-            position = _Fit(self, method, task, progress).run()
+            position = _Fit(self, method, task, checkpoint).run()
             method.end_task(train)
         except BaseException:
             # A half-learned task must not be mistaken for a learned one.
             method.abandon(before)
             raise
-        self.watcher.end(task.name)
+        self.callback.on_end(task.name)
         return position
 
     def reseed(self, task: Task, when: str) -> None:
@@ -105,9 +70,11 @@ class Trainer:
 class _Fit:
     """The training of one task: the loop and its state."""
 
-    def __init__(self, trainer: Trainer, method: Method, task: Task, progress: ProgressFolder | None) -> None:
+    def __init__(
+        self, trainer: Trainer, method: Method, task: Task, checkpoint: TrainingCheckpoint | None
+    ) -> None:
         """Size the training; nothing runs yet."""
-        self.trainer, self.method, self.task, self.progress = trainer, method, task, progress
+        self.trainer, self.method, self.task, self.checkpoint = trainer, method, task, checkpoint
         self.config = method.config.training
         self.accelerator = trainer.accelerator
         self.position = Position(task.name)
@@ -127,7 +94,7 @@ class _Fit:
         optimizer = make_optimizer(groups, self.config, self.rate)
         self.model, self.optimizer = self.accelerator.prepare(self.method, optimizer)
         self.resume()
-        self.trainer.watcher.begin(self.task.name, self.total, self.position.step)
+        self.trainer.callback.on_begin(self.task.name, self.total, self.position.step)
         while self.position.step < self.total:
             self.epoch()
         if self.best is not None:
@@ -175,10 +142,10 @@ class _Fit:
         position.step, position.batch = position.step + 1, position.batch + 1
 
     def report(self, loss: Tensor, rate: float) -> None:
-        """Tell the log and whoever is watching."""
+        """Tell the log, the callback and the trackers."""
         step, trainer = self.position.step, self.trainer
         value = float(loss)
-        trainer.watcher.step(self.task.name, self.position.epoch, self.epochs, step + 1, value)
+        trainer.callback.on_step(self.task.name, self.position.epoch, self.epochs, step + 1, value)
         if step % trainer.log_every == 0 or step == self.total - 1:
             trainer.log.write(event="train", task=self.task.name, step=step, loss=value, learning_rate=rate)
             self.accelerator.log({f"{self.task.name}/loss": value, f"{self.task.name}/rate": rate}, step=step)
@@ -197,7 +164,7 @@ class _Fit:
         if position.best_accuracy is None or accuracy > position.best_accuracy:
             position.best_accuracy, position.best_epoch = accuracy, position.epoch
             self.best = self.method.snapshot()
-        self.trainer.watcher.validated(self.task.name, position.epoch, accuracy)
+        self.trainer.callback.on_validation(self.task.name, position.epoch, accuracy)
         self.trainer.log.write(
             event="validation", task=self.task.name, epoch=position.epoch, accuracy=accuracy
         )
@@ -211,8 +178,8 @@ class _Fit:
         due = now - self.saved_at >= self.trainer.checkpoint_seconds
         if not self.accelerator.sync_gradients:
             return  # gradients of gathered batches are not part of the state
-        if self.progress is not None and (stop or due) and self.accelerator.is_main_process:
-            self.progress.save(self.position, self.tensors(), self.best, self.trainer.log.position())
+        if self.checkpoint is not None and (stop or due) and self.accelerator.is_main_process:
+            self.checkpoint.save(self.position, self.tensors(), self.best, self.trainer.log.position())
             self.saved_at = time.monotonic()
         if stop:
             raise Interrupted(f"stopped at step {self.position.step} of {self.total} of {self.task.name}")
@@ -227,7 +194,7 @@ class _Fit:
 
     def resume(self) -> None:
         """Go back to the stored state, if there is one."""
-        stored = None if self.progress is None else self.progress.load()
+        stored = None if self.checkpoint is None else self.checkpoint.load()
         if stored is None:
             return
         self.position, tensors, self.best, log_bytes = stored
@@ -235,6 +202,19 @@ class _Fit:
         self.method.load_progress_state(strip_prefix("progress/", tensors))
         load_optimizer_tensors(self.optimizer, strip_prefix("optimizer/", tensors))
         self.trainer.log.rewind(log_bytes)
+
+
+def training_identity(method: Method, task: Task, seed: int) -> dict[str, Any]:
+    """What an interrupted training must still be to go on: method, settings, CLIP, task and images."""
+    return {
+        "method": method.name,
+        "config": method.config.model_dump(mode="json"),
+        "backbone": method.backbone.fingerprint(),
+        "learned": method.task_names,
+        "seed": seed,
+        **{f"task {key}": value for key, value in task.describe().items()},
+        "class names": list(task.classes),
+    }
 
 
 def prepare_towers(method: Method) -> None:

@@ -191,11 +191,7 @@ class Method(nn.Module, ABC):
 
     def forget(self, index: int) -> None:
         """Remove a task; the others are not touched. Refused where tasks live in the same weights."""
-        if not self.isolated:
-            raise InputError(
-                f"method {self.name!r} mixes all tasks in one set of weights, so {self.tasks[index].name!r} "
-                "cannot be forgotten alone"
-            )
+        refuse_mixed(type(self), self.tasks[index].name)
         del self.tasks[index], self.bank[index]
         self.clear_features()
 
@@ -326,6 +322,15 @@ class Method(nn.Module, ABC):
             pairs = [(self.frozen_image_features(pixels), labels) for pixels, labels in images.batches()]
         features, labels = zip(*pairs, strict=True)
         return torch.cat(features), torch.cat(labels)
+
+
+def refuse_mixed(kind: type[Method], task: str) -> None:
+    """Refuse to take one task out of a method that keeps all of them in the same weights."""
+    if not kind.isolated:
+        raise InputError(
+            f"method {kind.name!r} mixes all tasks in one set of weights, so {task!r} cannot be forgotten "
+            "or exported alone"
+        )
 
 
 def ensemble(features: Tensor, templates: int) -> Tensor:

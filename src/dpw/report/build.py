@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpw import __version__
 from dpw.errors import InputError
 from dpw.report import figures, tables
 from dpw.report.page import Chapter, Part, page
 from dpw.report.style import Picture, need_matplotlib, save_picture
 from dpw.report.tables import Table, as_csv
 from dpw.runs.gathering import Group, Section, read_runs, sections
+from dpw.runs.provenance import PROGRAM
 from dpw.storage.files import slug, write_bytes
 
 if TYPE_CHECKING:
@@ -19,7 +19,32 @@ if TYPE_CHECKING:
 
 
 def write_report(runs: Sequence[str | Path], output: str | Path) -> Path:
-    """Write `output` and the folder `<output without .html>_files`; gives the path of the page."""
+    """Write one HTML page about finished runs, which needs no other file and no network.
+
+    Args:
+        runs: folders of finished runs; a folder of runs stands for all finished ones in it.
+        output: the page, ending in `.html`. Every picture (PNG, SVG) and table (CSV) is also written into the
+            folder `<output without .html>_files` beside it.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        InputError: a folder holds no finished run, two runs differ in nothing, not even their seed, `output`
+            is no HTML file, or matplotlib is not installed.
+        DamagedFileError: a results file was changed or cut off.
+        StorageError: the page cannot be written.
+
+    Example:
+        >>> import dpw, tempfile
+        >>> from dpw.report import write_report
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     options = {"method": "zero-shot", "order": ["signs"], "output": f"{folder}/run"}
+        ...     found = dpw.run_benchmark("mini", **options)
+        ...     page = write_report([f"{folder}/run"], f"{folder}/report.html")
+        ...     page.name, "Accuracy matrix" in page.read_text(encoding="utf-8")
+        ('report.html', True)
+    """
     need_matplotlib()
     output = Path(output)
     if output.suffix.lower() not in (".html", ".htm"):
@@ -33,7 +58,7 @@ def write_report(runs: Sequence[str | Path], output: str | Path) -> Path:
     ]
     count = sum(len(group.runs) for section in found for group in section.groups)
     introduction = (
-        f"{count} finished run(s), written by dpw {__version__}. Every number is the one in the run's "
+        f"{count} finished run(s), written by {PROGRAM}. Every number is the one in the run's "
         "results.json; pictures and tables also lie beside this page as files."
     )
     text = page(_title(found), introduction, chapters, files.name)
@@ -43,7 +68,7 @@ def write_report(runs: Sequence[str | Path], output: str | Path) -> Path:
 
 def _title(found: Sequence[Section]) -> str:
     """What the page is about."""
-    names = dict.fromkeys(str(section.first["benchmark"]) for section in found)
+    names = dict.fromkeys(str(section.conditions["benchmark"]) for section in found)
     return "Continual learning on " + ", ".join(names)
 
 
@@ -155,5 +180,5 @@ class _Writer:
     def slug(self, group: Group) -> str:
         """A group's label as part of a file name, unique in the section."""
         labels = [slug(one.label) for one in self.section.groups]
-        place = self.section.groups.index(group)
-        return labels[place] if labels.count(labels[place]) == 1 else f"{labels[place]}-{place + 1}"
+        index = self.section.groups.index(group)
+        return labels[index] if labels.count(labels[index]) == 1 else f"{labels[index]}-{index + 1}"

@@ -4,10 +4,10 @@ import csv
 import io
 from collections.abc import Callable, Sequence
 
-from dpw.engine.metrics import Spread
-from dpw.runs.compare import METRICS, Row, Table
+from dpw.runs.compare import Comparison, Row
+from dpw.runs.gathering import MAIN_METRICS, METRICS, Spread
 
-HEADER = ("method", "source", "protocol", "seeds", "Transfer", "Avg", "Last", "Mean", "forgetting", "learned")
+HEADER = ("method", "source", "protocol", "seeds", *(METRICS[name] for name in MAIN_METRICS), "learned")
 LATEX_SPECIAL = {"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "{": r"\{", "}": r"\}", "±": r"$\pm$"}
 
 
@@ -15,7 +15,7 @@ def cells(row: Row) -> list[str]:
     """A row as it is read, in the order of the header."""
     name = f"{row.label} ({row.note})" if row.note and not row.published else row.label
     seeds = str(len(row.seeds)) if row.seeds else "-"
-    values = [str(row.values[metric] or "-") for metric in METRICS]
+    values = [str(row.values[metric] or "-") for metric in MAIN_METRICS]
     return [name, row.source, row.protocol, seeds, *values, count(row.parameters)]
 
 
@@ -29,17 +29,17 @@ def count(parameters: float | None) -> str:
     return f"{parameters:.0f}"
 
 
-def notes(table: Table) -> list[str]:
+def notes(table: Comparison) -> list[str]:
     """The table's notes and those of single published rows."""
     return [*table.notes, *(f"{row.label}, {row.source}: {row.note}." for row in _noted(table))]
 
 
-def _noted(table: Table) -> list[Row]:
+def _noted(table: Comparison) -> list[Row]:
     """Published rows with something to say about them."""
     return [row for row in table.rows if row.published and row.note]
 
 
-def as_text(tables: Sequence[Table]) -> str:
+def as_text(tables: Sequence[Comparison]) -> str:
     """Aligned columns for a terminal."""
     parts = []
     for table in tables:
@@ -56,7 +56,7 @@ def as_text(tables: Sequence[Table]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def as_markdown(tables: Sequence[Table]) -> str:
+def as_markdown(tables: Sequence[Comparison]) -> str:
     """Tables for a page."""
     parts = []
     for table in tables:
@@ -67,7 +67,7 @@ def as_markdown(tables: Sequence[Table]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def as_latex(tables: Sequence[Table]) -> str:
+def as_latex(tables: Sequence[Comparison]) -> str:
     """Tables for a paper, with booktabs rules; published rows stand below a rule."""
     parts = []
     for table in tables:
@@ -86,20 +86,20 @@ def _latex_row(row: Row) -> str:
     return " & ".join(escaped) + r" \\"
 
 
-def as_csv(tables: Sequence[Table]) -> str:
+def as_csv(tables: Sequence[Comparison]) -> str:
     """One line a row with full numbers; mean and deviation have columns of their own."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    columns = [name for metric in METRICS for name in (metric, f"{metric}_deviation")]
+    columns = [name for metric in MAIN_METRICS for name in (metric, f"{metric}_deviation")]
     head = ["benchmark", "setting", "model", "method", "source", "protocol", "seeds"]
     writer.writerow([*head, *columns, "parameters", "note"])
     for table in tables:
         shown = table.conditions
         for row in table.rows:
             model = "ViT-B/16" if row.published else shown["model"]
-            place = [shown["benchmark"], shown["setting"], model, row.label, row.source, row.protocol]
-            numbers = [number for metric in METRICS for number in _numbers(row.values[metric])]
-            writer.writerow([*place, " ".join(map(str, row.seeds)), *numbers, row.parameters, row.note])
+            names = [shown["benchmark"], shown["setting"], model, row.label, row.source, row.protocol]
+            numbers = [number for metric in MAIN_METRICS for number in _numbers(row.values[metric])]
+            writer.writerow([*names, " ".join(map(str, row.seeds)), *numbers, row.parameters, row.note])
     return out.getvalue()
 
 
@@ -108,7 +108,7 @@ def _numbers(value: Spread | None) -> tuple[float | None, float | None]:
     return (None, None) if value is None else (value.mean, value.deviation)
 
 
-FORMATS: dict[str, Callable[[Sequence[Table]], str]] = {
+FORMATS: dict[str, Callable[[Sequence[Comparison]], str]] = {
     "text": as_text,
     "markdown": as_markdown,
     "latex": as_latex,

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LINEAR_BELOW = 10_000  # parameters below which the axis is linear, so that zero has a place
+LINEAR_BELOW = 10_000  # parameters below which the axis is linear, so that zero can be shown
 
 
 def group_looks(section: Section) -> dict[str, Look]:
     """A look for each group: its method's own colour while the method occurs once."""
     labels = [group.label for group in section.groups]
     methods = [group.method for group in section.groups]
-    by_place = looks(
+    by_group = looks(
         [m if methods.count(m) == 1 else label for m, label in zip(methods, labels, strict=True)]
     )
-    return dict(zip(labels, by_place.values(), strict=True))
+    return dict(zip(labels, by_group.values(), strict=True))
 
 
 def accuracy_heat_map(group: Group) -> "Figure":
@@ -52,9 +52,9 @@ def accuracy_heat_map(group: Group) -> "Figure":
 def _outline_learned(axis: "Axes", tasks: int) -> None:
     """A staircase between what was learned (left below) and what was not (right above)."""
     x, y = [-0.5], [0.5]
-    for place in range(tasks):
-        x += [place + 0.5, place + 0.5]
-        y += [place + 0.5, place + 1.5]
+    for task in range(tasks):
+        x += [task + 0.5, task + 0.5]
+        y += [task + 0.5, task + 1.5]
     axis.plot(x, y, color="white", linewidth=3.2)
     axis.plot(x, y, color="#D55E00", linewidth=1.6)
 
@@ -68,12 +68,12 @@ def accuracy_over_time(section: Section) -> "Figure":
         figure, axes = new_figure(
             max(1.9 * columns, 4.2), 1.7 * rows + 0.7, rows, columns, sharex=True, sharey=True
         )
-        for place, (task, axis) in enumerate(zip(tasks, axes, strict=False)):
+        for index, (task, axis) in enumerate(zip(tasks, axes, strict=False)):
             axis.set_title(task)
-            axis.axvline(place + 1, color=FAINT, linewidth=4, zorder=0)
+            axis.axvline(index + 1, color=FAINT, linewidth=4, zorder=0)
             for group in section.groups:
                 look = shades[group.label]
-                line = [group.zero_shot[place], *(row[place] for row in group.matrix)]
+                line = [group.zero_shot[index], *(row[index] for row in group.matrix)]
                 axis.plot(
                     range(len(line)),
                     [math.nan if value is None else value for value in line],  # a gap, not a bridge
@@ -127,8 +127,8 @@ def _bars(axis: "Axes", values: dict[str, list[Number]], section: Section) -> No
     """Bars side by side, one for each group."""
     shades = group_looks(section)
     width = 0.8 / len(values)
-    for place, (label, row) in enumerate(values.items()):
-        left = [x - 0.4 + width * (place + 0.5) for x, value in enumerate(row) if value is not None]
+    for index, (label, row) in enumerate(values.items()):
+        left = [x - 0.4 + width * (index + 0.5) for x, value in enumerate(row) if value is not None]
         axis.bar(
             left, [v for v in row if v is not None], width * 0.92, color=shades[label].colour, label=label
         )
@@ -194,7 +194,7 @@ def _all_complete(section: Section) -> bool:
 
 
 def label_points(axis: "Axes", points: list[tuple[float, float, str]]) -> None:
-    """Write a name beside each point, at the nearest place where it touches no other name and no point."""
+    """Write a name beside each point, at the nearest offset where it touches no other name and no point."""
     from matplotlib.transforms import Bbox
 
     figure = axis.figure
@@ -205,7 +205,7 @@ def label_points(axis: "Axes", points: list[tuple[float, float, str]]) -> None:
     inside = axis.get_window_extent()
     for x, y, name in points:
         text = axis.annotate(name, (x, y), xytext=(0, 0), textcoords="offset points", fontsize=8)
-        for across, up, side in _places():
+        for across, up, side in _offsets():
             text.set_position((across, up))
             text.set_horizontalalignment(side)
             box = text.get_window_extent()
@@ -215,7 +215,7 @@ def label_points(axis: "Axes", points: list[tuple[float, float, str]]) -> None:
         taken.append(text.get_window_extent())
 
 
-def _places() -> Iterator[tuple[float, float, Literal["left", "right", "center"]]]:
+def _offsets() -> Iterator[tuple[float, float, Literal["left", "right", "center"]]]:
     """Offsets in points around a point, the nearest first: beside it, above and below, then further away."""
     for step in range(12):
         for up in (-3 + 11 * step, -3 - 11 * step):
@@ -237,8 +237,8 @@ def times(section: Section) -> "Figure":
             shown = {"learn": "learning", "measure": "measuring"}[name]
             axis.barh(range(len(labels)), width, left=start, color=colour, height=0.65, label=shown)
             start = [a + b for a, b in zip(start, width, strict=True)]
-        for place, total in enumerate(start):
-            axis.text(total, place, f" {total:.0f} s", va="center", fontsize=8)
+        for row, total in enumerate(start):
+            axis.text(total, row, f" {total:.0f} s", va="center", fontsize=8)
         axis.set_yticks(range(len(labels)), labels)
         axis.invert_yaxis()
         axis.set_xlim(0, max(start) * 1.15 or 1)

@@ -1,7 +1,7 @@
 """How every picture looks: colours that colour-blind readers can tell apart, and one way to write files."""
 
-import base64
 import io
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -182,9 +182,9 @@ def label_ticks(axis: "Axes", columns: Sequence[str] | None, rows: Sequence[str]
 
 
 def save_picture(
-    figure: "Figure", folder: Path, name: str, title: str, caption: str, dpi: int = 150
+    figure: "Figure", folder: Path, name: str, title: str, caption: str, dpi: int = 150, data: Any = None
 ) -> Picture:
-    """Write a figure as PNG and SVG and give it as a picture for a page."""
+    """Write a figure as PNG and SVG (and its data as JSON) and give it as a picture for a page."""
     drawn = io.StringIO()
     pixels = io.BytesIO()
     with style():
@@ -195,9 +195,22 @@ def save_picture(
             figure.savefig(drawn, format="svg", metadata={"Date": None}, facecolor="white")
         figure.set_layout_engine("none")  # what was laid out once stays where it is
         figure.savefig(pixels, format="png", dpi=dpi, metadata={"Software": None})
+    if data is not None:
+        files.write_bytes(folder / f"{name}.json", json.dumps(data).encode() + b"\n")
     files.write_bytes(folder / f"{name}.svg", drawn.getvalue().encode())
     files.write_bytes(folder / f"{name}.png", pixels.getvalue())
     return Picture(name, title, caption, drawn.getvalue(), figure.get_figwidth())
+
+
+def save_figure(figure: "Figure", path: Path, dpi: int = 150) -> None:
+    """Write one figure in the format its name asks for: `.png` or `.svg`."""
+    kind = path.suffix.lower().lstrip(".")
+    if kind not in ("png", "svg"):
+        raise InputError(f"{path} must end in .png or .svg")
+    drawn = io.BytesIO()
+    with style():
+        figure.savefig(drawn, format=kind, dpi=dpi)
+    files.write_bytes(path, drawn.getvalue())
 
 
 def inline_svg(picture: Picture) -> str:
@@ -210,8 +223,3 @@ def inline_svg(picture: Picture) -> str:
     text = re.sub(r"fill: #ffffff(?=[^>]*/>)", "fill: none", text, count=1)
     text = text.replace(INK, "currentColor").replace(FAINT, "var(--line)")
     return text.strip()
-
-
-def data_uri(png: bytes) -> str:
-    """A PNG that travels inside a page."""
-    return "data:image/png;base64," + base64.b64encode(png).decode()

@@ -7,20 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpw.engine.metrics import Spread
-from dpw.runs.gathering import Group, Number, Section
+from dpw.runs.gathering import METRICS, Group, Number, Section, Spread
 from dpw.runs.published import Published
 
 Cell = str | int | float | Spread | None
-
-METRICS = {
-    "transfer": "Transfer",
-    "avg": "Avg",
-    "last": "Last",
-    "mean": "Mean",
-    "forgetting": "Forgetting",
-    "zero_shot_loss": "Zero-shot loss",
-}
 
 
 @dataclass(frozen=True)
@@ -34,6 +24,12 @@ class Table:
     note: str = ""
 
 
+def heading(metric: str) -> str:
+    """A metric's name with a capital letter, as the head of a column."""
+    shown = METRICS[metric]
+    return shown[0].upper() + shown[1:]
+
+
 def summary(section: Section) -> Table:
     """Every method in one line, and the published figures of the same benchmark below."""
     rows = [_own_row(group) for group in section.groups]
@@ -43,7 +39,7 @@ def summary(section: Section) -> Table:
         if section.published
         else "No figures are published for this benchmark in this form."
     )
-    header = ("Method", *METRICS.values(), "Parameters", "Seeds", "From")
+    header = ("Method", *map(heading, METRICS), "Parameters", "Seeds", "From")
     return Table("summary", "Summary", header, tuple(rows), note)
 
 
@@ -51,7 +47,7 @@ def _own_row(group: Group) -> tuple[Cell, ...]:
     """One method as we measured it."""
     metrics = [group.metric(name) for name in METRICS]
     seeds = ", ".join(str(run.results["seed"]) for run in group.runs)
-    return (group.label, *metrics, group.parameters, seeds, "this report")
+    return (group.label, *metrics, round(group.parameters), seeds, "this report")
 
 
 def _published_row(printed: Published) -> tuple[Cell, ...]:
@@ -75,10 +71,10 @@ def _published_row(printed: Published) -> tuple[Cell, ...]:
 
 def per_task(section: Section) -> Table:
     """What each method reached on each task."""
-    kinds = {"transfer": "Transfer", "avg": "Avg", "last": "Last", "forgetting": "Forgetting"}
+    metrics = ("transfer", "avg", "last", "forgetting")
     rows: list[tuple[Cell, ...]] = [("plain CLIP", "Zero-shot", *section.groups[0].zero_shot)]
     for group in section.groups:
-        rows += [(group.label, shown, *group.per_task(name)) for name, shown in kinds.items()]
+        rows += [(group.label, heading(name), *group.per_task(name)) for name in metrics]
     header = ("Method", "Metric", *section.tasks)
     note = "Transfer: before the task was learned. Last: after all tasks. Forgetting: fall from the best."
     return Table("per-task", "Task by task", header, tuple(rows), note)

@@ -1,18 +1,67 @@
-"""Finished runs as a report sees them: read, checked, and gathered so that seeds are averaged."""
+"""Finished runs gathered for every table, page and figure: what must not be compared apart, seeds together.
+
+Runs under different conditions (benchmark, setting, protocol, shots, CLIP, tasks) are sections of their own.
+Within a section, runs that differ only in their seed are one group.
+"""
 
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpw.engine.metrics import Spread, spread
-from dpw.runs import results
-from dpw.runs.compare import CONDITIONS, as_published
+from dpw.benchmarks import list_benchmarks
+from dpw.errors import InputError
+from dpw.runs.labels import full_label, short_labels, unique
 from dpw.runs.published import Published, figures_of
+from dpw.storage.run_folder import RunFolder, Step
 
 Number = float | None
+
+# The metrics of a run by their name in results.json, as tables show them.
+METRICS = {
+    "transfer": "Transfer",
+    "avg": "Avg",
+    "last": "Last",
+    "mean": "Mean",
+    "forgetting": "forgetting",
+    "zero_shot_loss": "zero-shot loss",
+}
+MAIN_METRICS = ("transfer", "avg", "last", "mean", "forgetting")
+
+# What two runs must share to stand in one table, with what it is called there.
+CONDITIONS = {
+    "benchmark": "benchmark",
+    "setting": "setting",
+    "protocol": "protocol",
+    "shots": "shots",
+    "merge_equal_names": "equal names merged",
+    "model": "CLIP",
+    "tasks": "tasks",
+}
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A mean over seeds with its sample deviation; one seed has none."""
+
+    mean: float
+    deviation: float | None = None
+
+    def __str__(self) -> str:
+        """One decimal, as papers print it."""
+        return f"{self.mean:.1f}" if self.deviation is None else f"{self.mean:.1f} ± {self.deviation:.1f}"
+
+
+def spread(values: Sequence[Number]) -> Spread | None:
+    """Mean and deviation over seeds; None unless every seed has a value."""
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None
+    if len(known) == 1:
+        return Spread(known[0])
+    return Spread(statistics.fmean(known), statistics.stdev(known))
 
 
 @dataclass(frozen=True)
@@ -21,14 +70,19 @@ class Run:
 
     folder: Path
     results: dict[str, Any]
-    steps: tuple[tuple[str, str, float], ...]
+    steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ only in their seed, under one label."""
+    """Runs that differ only in their seed.
+
+    `label` is short, tells the groups of a section apart and suits a legend; `full_label` names every choice
+    of the user's and can stand alone.
+    """
 
     label: str
+    full_label: str
     runs: tuple[Run, ...]
 
     @property
@@ -40,6 +94,11 @@ class Group:
     def first(self) -> dict[str, Any]:
         """The results that stand for what all runs share."""
         return self.runs[0].results
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds in order."""
+        return tuple(sorted(int(run.results["seed"]) for run in self.runs))
 
     @property
     def tasks(self) -> list[str]:
@@ -67,9 +126,10 @@ class Group:
         return average_table([[row] for row in rows])[0]
 
     @property
-    def parameters(self) -> int:
+    def parameters(self) -> float:
         """Learned parameters; where the seed decides how many (adaptive heads), the mean."""
-        return round(statistics.fmean(run.results["parameters"] for run in self.runs))
+        mean: float = statistics.mean(run.results["parameters"] for run in self.runs)
+        return mean
 
     def seconds(self, name: str) -> Spread | None:
         """Time spent learning or measuring."""
@@ -89,13 +149,23 @@ class Group:
 class Section:
     """Groups that may be compared: same benchmark, setting, protocol, shots, tasks and CLIP."""
 
-    title: str
     groups: tuple[Group, ...]
 
     @property
-    def first(self) -> dict[str, Any]:
-        """The results that stand for what all runs share."""
-        return self.groups[0].first
+    def conditions(self) -> dict[str, Any]:
+        """What all runs of the section share, by the names of `CONDITIONS`."""
+        return {name: self.groups[0].first[name] for name in CONDITIONS}
+
+    @property
+    def title(self) -> str:
+        """The conditions in one line."""
+        shared = self.conditions
+        parts = [f"{shared['benchmark']} ({shared['setting']})", f"protocol {shared['protocol']}"]
+        if shared["shots"] is not None:
+            parts.append(f"{shared['shots']} images a class")
+        if shared["merge_equal_names"]:
+            parts.append("equally named classes merged")
+        return ", ".join([*parts, f"CLIP {shared['model']}", f"{len(shared['tasks'])} tasks"])
 
     @property
     def tasks(self) -> list[str]:
@@ -105,48 +175,85 @@ class Section:
     @property
     def published(self) -> list[Published]:
         """What papers print, if the benchmark was run as it is known; ablations only beside their own."""
-        if not as_published({name: self.first[name] for name in CONDITIONS}):
+        if not _as_published(self.conditions):
             return []
         presets = frozenset(str(group.first["preset"]) for group in self.groups)
-        return figures_of(str(self.first["benchmark"]), presets)
+        return figures_of(str(self.conditions["benchmark"]), presets)
+
+
+def _as_published(conditions: Mapping[str, Any]) -> bool:
+    """Whether the runs saw the benchmark as it is known: its tasks, its order, its number of images."""
+    for known in list_benchmarks():
+        if known.name == conditions["benchmark"]:
+            tasks = [source.name for source in known.tasks]
+            return (tasks, known.shots) == (list(conditions["tasks"]), conditions["shots"])
+    return False
+
+
+# ------------------------------------------------------------------------------------------- find and gather
+
+
+def find_runs(paths: Iterable[Path]) -> list[Path]:
+    """The runs that are named, each once; a folder of runs stands for all finished ones in it."""
+    found: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            raise InputError(f"there is no folder {path}: give the folder of a finished run")
+        folder = RunFolder(path)
+        if folder.finished or folder.started:
+            found.append(path)
+            continue
+        inside = folder.finished_below()
+        if not inside:
+            raise InputError(f"{path} holds no finished run: give the folder of a run, or a folder of runs")
+        found += [one.path for one in inside]
+    if not found:
+        raise InputError("give at least one folder of a finished run")
+    return list({path.resolve(): path for path in found}.values())
 
 
 def read_run(folder: Path) -> Run:
     """Read a finished run; anything else is one clear sentence."""
-    content = results.read(folder)
-    return Run(folder, content, tuple(read_steps(folder / "timings.jsonl")))
+    files = RunFolder(folder)
+    return Run(folder, files.read_results(), tuple(files.read_steps()))
 
 
-def read_steps(path: Path) -> list[tuple[str, str, float]]:
-    """Event, task and seconds of every step; a line cut off by a kill is passed over."""
-    found = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
-        try:
-            entry = json.loads(line)
-            found.append((str(entry["event"]), str(entry["task"]), float(entry["seconds"])))
-        except (ValueError, KeyError, TypeError):
-            continue
-    return found
-
-
-def read_runs(folders: Sequence[Path]) -> list[Run]:
+def read_runs(folders: Iterable[Path]) -> list[Run]:
     """Read runs; a folder of runs stands for all finished ones in it."""
-    return [read_run(folder) for folder in results.find_runs(folders)]
+    return [read_run(folder) for folder in find_runs(folders)]
 
 
 def sections(runs: Sequence[Run]) -> list[Section]:
-    """Separate what must not be compared, then gather seeds."""
-    by_question = _gather(runs, _question)
-    found = []
-    for same in by_question:
-        gathered = _gather(same, _identity)
-        labels = _labels([group[0] for group in gathered])
-        groups = tuple(Group(label, tuple(group)) for label, group in zip(labels, gathered, strict=True))
-        found.append(Section(_title(same[0].results), groups))
-    return found
+    """Separate what must not be compared, then gather seeds; the same seed twice is refused."""
+    return [_section(_gather(same, _identity)) for same in _gather(runs, _conditions)]
 
 
-def _gather(runs: Sequence[Run], key: Callable[[dict[str, Any]], str]) -> list[list[Run]]:
+def _section(gathered: Sequence[Sequence[Run]]) -> Section:
+    """Label and check the groups of one section."""
+    first = [group[0].results for group in gathered]
+    folders = [group[0].folder.name for group in gathered]
+    full = unique([full_label(content) for content in first], folders)
+    short = unique(short_labels(first), folders)
+    groups = [Group(*labelled) for labelled in zip(short, full, map(tuple, gathered), strict=True)]
+    for group in groups:
+        _refuse_equal_seeds(group)
+    return Section(tuple(groups))
+
+
+def _refuse_equal_seeds(group: Group) -> None:
+    """A seed counts once: the same run twice would look like agreement."""
+    folders: dict[int, Path] = {}
+    for run in group.runs:
+        seed = run.results["seed"]
+        if seed in folders:
+            raise InputError(
+                f"{folders[seed]} and {run.folder} are {group.full_label} with the same seed {seed}: "
+                "give only one of them"
+            )
+        folders[seed] = run.folder
+
+
+def _gather(runs: Sequence[Run], key: Callable[[Mapping[str, Any]], str]) -> list[list[Run]]:
     """Runs with an equal key, in the order of first appearance."""
     found: dict[str, list[Run]] = {}
     for run in runs:
@@ -154,52 +261,16 @@ def _gather(runs: Sequence[Run], key: Callable[[dict[str, Any]], str]) -> list[l
     return list(found.values())
 
 
-def _question(content: dict[str, Any]) -> str:
-    """What two runs must share to stand in one table."""
+def _conditions(content: Mapping[str, Any]) -> str:
+    """What two runs share that may stand in one table."""
     return json.dumps([content[name] for name in CONDITIONS])
 
 
-def _identity(content: dict[str, Any]) -> str:
+def _identity(content: Mapping[str, Any]) -> str:
     """What two runs share that differ only in their seed."""
     config = {key: value for key, value in content["method_config"].items() if key != "seed"}
-    return json.dumps([content["method"], config], sort_keys=True)
-
-
-def _labels(runs: Sequence[Run]) -> list[str]:
-    """Short names: the method, then whatever tells equal methods apart."""
-    plain = [str(run.results["method"]) for run in runs]
-    named = [
-        _with_preset(run) if plain.count(name) > 1 else name for run, name in zip(runs, plain, strict=True)
-    ]
-    told = []
-    for run, name in zip(runs, named, strict=True):
-        settings = run.results["settings"].get("settings") or {}
-        differing = named.count(name) > 1 and settings
-        told.append(f"{name} {_short(settings, runs)}".strip() if differing else name)
-    return [
-        f"{name} ({run.folder.name})" if told.count(name) > 1 else name
-        for run, name in zip(runs, told, strict=True)
-    ]
-
-
-def _with_preset(run: Run) -> str:
-    """The method with its preset."""
-    preset = run.results["preset"]
-    return str(run.results["method"]) + ("" if preset == "default" else f" {preset}")
-
-
-def _short(settings: dict[str, Any], runs: Sequence[Run]) -> str:
-    """The settings that not every run has, in few words."""
-    others = [run.results["settings"].get("settings") or {} for run in runs]
-    own = {key: value for key, value in settings.items() if any(o.get(key) != value for o in others)}
-    return ", ".join(f"{key.split('.')[-1]}={value}" for key, value in own.items())
-
-
-def _title(content: dict[str, Any]) -> str:
-    """What was asked of every method."""
-    shots = f", {content['shots']} shots" if content["shots"] else ""
-    known = f"{content['benchmark']}, {content['setting']}, protocol {content['protocol']}{shots}"
-    return f"{known}, CLIP {content['model']}"
+    chosen = [content[name] for name in ("method", "preset", "decision")]
+    return json.dumps([*chosen, content["settings"]["settings"], config], sort_keys=True)
 
 
 def average_table(tables: Sequence[Sequence[Sequence[Number]]]) -> list[list[Number]]:

@@ -1,132 +1,144 @@
 """A benchmark run: a folder that can be stopped at any moment and goes on to the same bytes."""
 
-import importlib.util
-import platform
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import Field
-
-from dpw import __version__
-from dpw.benchmarks import LoadedBenchmark, load_benchmark
 from dpw.clip.backbone import Backbone
-from dpw.data.pixels import PixelCache
-from dpw.data.reference import Pairs, ReferenceData
+from dpw.data.pixels import PixelCache, cache_folder
+from dpw.engine.devices import make_accelerator
 from dpw.engine.evaluation import Evaluator
-from dpw.engine.training import Trainer, Unwatched, Watcher
-from dpw.errors import InputError, StoreError
-from dpw.learner import NO_STOP, cache_folder, make_accelerator, training_identity
-from dpw.methods import METHODS, Method, configure
-from dpw.methods.config import MethodConfig, Settings
+from dpw.engine.training import Trainer, training_identity
+from dpw.errors import InputError
+from dpw.methods import METHODS, Method, MethodConfig, configure
+from dpw.methods.config import build
 from dpw.methods.feature_cache import FeatureCache
-from dpw.runs import results
-from dpw.storage import files, model_folder
-from dpw.storage.checkpoint import ProgressFolder, refuse_differences
+from dpw.runs.config import (
+    RunConfig,
+    RunOptions,
+    check_trackers,
+    default_model,
+    load_run_benchmark,
+    method_config,
+    reference_data,
+)
+from dpw.runs.provenance import versions
+from dpw.runs.results import collect
+from dpw.storage import model_folder
+from dpw.storage.checkpoint import TrainingCheckpoint
 from dpw.storage.logs import MetricsLog
-
-KIND = "dpw-run"
-
-
-class RunConfig(Settings):
-    """Everything that decides the numbers of a run, and how it is carried out."""
-
-    benchmark: str
-    model: str
-    method: str = "dpw"
-    preset: str = "default"
-    settings: dict[str, Any] = Field(default_factory=dict)
-    seed: int = Field(0, ge=0)
-    data_root: str | None = None
-    protocol: str | None = None
-    shots: int | None = Field(None, ge=1)
-    order: tuple[str, ...] | None = None
-    evaluation_batch: int = Field(256, ge=1)
-    mixed_precision: Literal["no", "fp16", "bf16"] = "no"
-    gradient_accumulation: int = Field(1, ge=1)
-    workers: int = Field(0, ge=0)
-    trackers: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
+from dpw.storage.run_folder import RunFolder
 
 
-@dataclass
-class RunOptions:
-    """How a run is watched and kept, which changes no number."""
+def run_benchmark(
+    benchmark: str | Path,
+    *,
+    output: str | Path,
+    method: str = "dpw",
+    model: str | Path | None = None,
+    seed: int = 0,
+    preset: str = "default",
+    settings: Mapping[str, Any] | None = None,
+    data_root: str | Path | None = None,
+    protocol: str | None = None,
+    shots: int | None = None,
+    order: Sequence[str] | None = None,
+    options: RunOptions | None = None,
+) -> dict[str, Any]:
+    """Let a method learn the tasks of a benchmark, and measure every test set after every task.
 
-    checkpoint_seconds: float = 30.0
-    watcher: Watcher = field(default_factory=Unwatched)
-    should_stop: Callable[[], bool] = NO_STOP
-    told: Callable[[str], None] = lambda _: None
+    Args:
+        benchmark: a name (`dpw benchmarks` lists them) or a YAML file.
+        output: the folder of the run; a run that was interrupted there goes on, a finished one is only read.
+        method, preset, settings: a method by name (`dpw methods` lists them), a named set of its settings,
+            and single ones over it by dotted name.
+        model: the CLIP: `mini`, a folder, a hub name; needed for every benchmark but `mini`.
+        seed: decides splits, draws and training.
+        data_root: the folder of the public datasets.
+        protocol, shots, order: `coop` or `zscl`, training images of each class, and task names (fewer make
+            a shorter run) instead of the benchmark's own.
+        options: a callback, a request to stop, the time between checkpoints.
+
+    Returns:
+        The content of `results.json`: `accuracy` (the matrix), `zero_shot`, `metrics`, `parameters` and more.
+
+    Raises:
+        InputError: something that was given cannot be used, or the folder belongs to another run.
+        DamagedFileError: a file of the run was changed or cut off.
+        StorageError: the disk is full or the folder read-only.
+        Interrupted: `options.should_stop` said so; the same call goes on.
+
+    Example:
+        >>> import dpw, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     found = dpw.run_benchmark("mini", method="zero-shot", order=["signs"], output=folder)
+        >>> found["tasks"], found["accuracy"] == [found["zero_shot"]]
+        (['signs'], True)
+    """
+    clip = default_model(str(benchmark)) if model is None else str(model)
+    if clip is None:
+        raise InputError("say which CLIP to use: model='openai/clip-vit-base-patch16', a folder, or 'mini'")
+    root = None if data_root is None else str(data_root)
+    learned = {"model": clip, "method": method, "preset": preset, "settings": dict(settings or {})}
+    data = {"data_root": root, "protocol": protocol, "shots": shots, "order": order}
+    config = build(RunConfig, {"benchmark": str(benchmark), "seed": seed, **learned, **data})
+    return start_run(config, Path(output), options)
 
 
-def start(config: RunConfig, folder: Path, options: RunOptions) -> dict[str, Any]:
+def start_run(config: RunConfig, folder: Path, options: RunOptions | None = None) -> dict[str, Any]:
     """Begin a run in a new folder, or go on with the same run in an old one; gives the results."""
-    path = folder / "run.json"
-    if path.exists():
-        stored = files.read_json(path, "dpw run")
-        refuse_differences(path, stored["settings"], config.model_dump(mode="json"))
-        return resume(folder, options)
-    if folder.is_dir():
-        files.remove_leftovers(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} is not an empty folder: choose another --output")
+    files = RunFolder(folder)
+    if files.started:
+        files.refuse_other(config.model_dump(mode="json"))
+        return resume_run(folder, options)
+    files.refuse_unless_empty()
     method = method_config(config)
-    content = {
-        "format": files.FORMAT,
-        "kind": KIND,
-        "settings": config.model_dump(mode="json"),
-        "method_config": method.model_dump(mode="json"),
-        "versions": versions(),
-    }
-    run = _Run(folder, config, options)  # finds mistakes before anything is written
+    run = _Run(files, config, method, options or RunOptions())  # finds mistakes before anything is written
     run.accelerator.wait_for_everyone()
     if run.accelerator.is_main_process:
-        files.write_json(path, content)
+        files.write_run(
+            {
+                "settings": config.model_dump(mode="json"),
+                "method_config": method.model_dump(mode="json"),
+                "versions": versions(),
+            }
+        )
     return run.go()
 
 
-def resume(folder: Path, options: RunOptions) -> dict[str, Any]:
+def resume_run(folder: Path, options: RunOptions | None = None) -> dict[str, Any]:
     """Go on with a run from where it stands; a finished run only gives its results."""
-    content = files.read_json(folder / "run.json", "dpw run")
-    if content.get("kind") != KIND:
-        raise StoreError(f"{folder / 'run.json'} is a {content.get('kind')!r}, not a run")
-    return _Run(folder, RunConfig(**content["settings"]), options).go()
-
-
-def versions() -> dict[str, str]:
-    """What produced the numbers."""
-    import accelerate
-    import torch
-    import transformers
-
-    return {
-        "dpw": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "accelerate": accelerate.__version__,
-    }
+    files = RunFolder(folder)
+    content = files.read_run()
+    config = RunConfig(**content["settings"])
+    if config.method not in METHODS:
+        raise InputError(f"{folder} is a run of method {config.method!r}, which this dpw does not have")
+    method = build(METHODS[config.method].config_class, content["method_config"])
+    return _Run(files, config, method, options or RunOptions()).go()
 
 
 class _Run:
     """One run: learn a task, keep it, measure every test set, and so on to the last task."""
 
-    def __init__(self, folder: Path, config: RunConfig, options: RunOptions) -> None:
+    def __init__(
+        self, folder: RunFolder, config: RunConfig, method_settings: MethodConfig, options: RunOptions
+    ) -> None:
         """Load the benchmark's description and the backbone; no task is learned yet."""
         check_trackers(config.trackers)
         self.folder, self.config, self.options = folder, config, options
+        self.method_settings = method_settings
         self.benchmark = load_run_benchmark(config)
         self.accelerator = make_accelerator(
             mixed_precision=config.mixed_precision,
             gradient_accumulation_steps=config.gradient_accumulation,
             log_with=list(config.trackers) or None,
-            project_dir=str(folder) if config.trackers else None,
+            project_dir=str(folder.path) if config.trackers else None,
         )
         self.backbone = Backbone.from_pretrained(config.model).to(self.accelerator.device)
         self.cache = PixelCache(self.backbone.preprocessing, cache_folder())
-        self.log = MetricsLog(folder / "metrics.jsonl" if self.accelerator.is_main_process else None)
-        self.timings = MetricsLog(folder / "timings.jsonl" if self.accelerator.is_main_process else None)
+        self.log = folder.metrics if self.accelerator.is_main_process else MetricsLog()
+        self.timings = folder.timings if self.accelerator.is_main_process else MetricsLog()
         self.evaluator = Evaluator(
             self.cache,
             self.accelerator,
@@ -140,11 +152,11 @@ class _Run:
         """Do everything that is not yet done."""
         if self.config.trackers:
             self.accelerator.init_trackers("dpw", config={"run": str(self.config.model_dump(mode="json"))})
-        files.remove_leftovers(self.folder)
+        self.folder.remove_leftovers()
         method, log_bytes = self.stored_method()
         method.reference = reference_data(self.benchmark)
         method.feature_cache = FeatureCache()
-        rows = self.stored_rows()
+        rows = self.folder.read_rows()
         self.rewind(method, rows, log_bytes)
         zero_shot = self.zero_shot(method.feature_cache)
         for index, task in enumerate(self.benchmark.tasks):
@@ -156,16 +168,22 @@ class _Run:
         self.accelerator.end_training()
         return self.finish(method, rows, zero_shot)
 
-    def rewind(self, method: Method, rows: Sequence[dict[str, Any]], model_log_bytes: int) -> None:
-        """Take the log back to the last thing that was committed: a row, a model, or a training state."""
-        under_way = ProgressFolder(self.folder / "progress", {})
-        if len(method.tasks) > len(rows):
-            under_way.clear()  # that task is learned; it only waits to be measured
-            self.log.rewind(model_log_bytes)
-        elif not under_way.path.exists():  # otherwise the training state knows its own place
-            self.log.rewind(rows[-1]["log_bytes"] if rows else 0)
+    def stored_method(self) -> tuple[Method, int]:
+        """The method with the tasks learned so far, and the length of the log when they were saved."""
+        model = self.folder.model
+        if model_folder.is_model(model):
+            method = model_folder.load_model(model, lambda kind, config, _: kind(self.backbone, config))
+            return method, model_folder.read_model(model)["log_bytes"]
+        return METHODS[self.config.method](self.backbone, self.method_settings), 0
 
-    # ------------------------------------------------------------------------------------ one task, one row
+    def rewind(self, method: Method, rows: Sequence[Mapping[str, Any]], model_log_bytes: int) -> None:
+        """Take the log back to the last thing that was committed: a row, a model, or a checkpoint."""
+        checkpoint = TrainingCheckpoint(self.folder.checkpoint, {})
+        if len(method.tasks) > len(rows):
+            checkpoint.clear()  # that task is learned; it only waits to be measured
+            self.log.rewind(model_log_bytes)
+        elif not checkpoint.exists:  # otherwise the checkpoint knows the log's length
+            self.log.rewind(rows[-1]["log_bytes"] if rows else 0)
 
     def learn(self, method: Method, index: int) -> None:
         """Fit one task and make it part of the model folder."""
@@ -177,121 +195,64 @@ class _Run:
             workers=self.config.workers,
             checkpoint_seconds=self.options.checkpoint_seconds,
             log=self.log,
-            watcher=self.options.watcher,
+            callback=self.options.callback,
             should_stop=self.options.should_stop,
         )
-        progress = ProgressFolder(self.folder / "progress", training_identity(method, task, self.config.seed))
+        identity = training_identity(method, task, self.config.seed)
+        checkpoint = TrainingCheckpoint(self.folder.checkpoint, identity)
         began = time.monotonic()
-        position = trainer.fit(method, task, progress)
+        position = trainer.fit(method, task, checkpoint)
         self.timings.write(event="learn", task=task.name, seconds=time.monotonic() - began)
         if position.best_epoch is not None:
             self.log.write(
                 event="learned", task=task.name, epoch=position.best_epoch, accuracy=position.best_accuracy
             )
         if self.accelerator.is_main_process:
-            extra = {"log_bytes": self.log.position()}
-            model_folder.save_model(method, self.folder / "model", extra)
-            progress.clear()
+            model_folder.save_model(method, self.folder.model, {"log_bytes": self.log.position()})
+            checkpoint.clear()
 
     def measure(self, method: Method, index: int, name: str) -> dict[str, Any]:
         """Evaluate every test set and commit the row."""
-        self.options.told(f"measuring all test sets after {name}")
+        self.options.on_message(f"measuring all test sets after {name}")
         began = time.monotonic()
         tests = self.evaluator.row(method, self.benchmark.tasks)
         self.timings.write(event="measure", task=name, seconds=time.monotonic() - began)
-        accuracies = [test.accuracy for test in tests]
-        self.log.write(event="row", after=name, accuracy=accuracies)
+        self.log.write(event="row", after=name, accuracy=[test.accuracy for test in tests])
         row = {
-            "format": files.FORMAT,
             "after": name,
             "tests": [test.as_json() for test in tests],
             "log_bytes": self.log.position(),
             "parameters": method.parameter_count(),
         }
         if self.accelerator.is_main_process:
-            files.write_json(self.row_path(index), row)
+            self.folder.write_row(index, row)
         return row
 
-    def zero_shot(self, memory: FeatureCache) -> list[float | None]:
+    def zero_shot(self, features: FeatureCache) -> list[float | None]:
         """Accuracy of plain CLIP on every test set, measured once; its features are what routers look at."""
-        path = self.folder / "rows" / "zero-shot.json"
-        if path.exists():
-            return list(files.read_json(path, "dpw run")["accuracy"])
-        self.options.told("measuring plain CLIP on all test sets")
+        stored = self.folder.read_zero_shot()
+        if stored is not None:
+            return stored
+        self.options.on_message("measuring plain CLIP on all test sets")
         plain = METHODS["zero-shot"](self.backbone, configure("zero-shot"))
-        plain.feature_cache = memory
+        plain.feature_cache = features
         row = [test.accuracy for test in self.evaluator.row(plain, self.benchmark.tasks)]
         if self.accelerator.is_main_process:
-            files.write_json(path, {"format": files.FORMAT, "accuracy": row})
+            self.folder.write_zero_shot(row)
         return row
 
-    # ------------------------------------------------------------------------------------- what is there
-
-    def stored_method(self) -> tuple[Method, int]:
-        """The method with the tasks learned so far, and the length of the log when they were saved."""
-        model = self.folder / "model"
-        if model_folder.is_model(model):
-            content = model_folder.read_model(model)
-            return model_folder.load_model(model, self.backbone), content["log_bytes"]
-        return METHODS[self.config.method](self.backbone, method_config(self.config)), 0
-
-    def stored_rows(self) -> list[dict[str, Any]]:
-        """The rows that are finished."""
-        rows: list[dict[str, Any]] = []
-        while self.row_path(len(rows)).exists():
-            rows.append(files.read_json(self.row_path(len(rows)), "dpw run"))
-        return rows
-
-    def row_path(self, index: int) -> Path:
-        """Where a row is kept."""
-        return self.folder / "rows" / f"{index:03d}.json"
-
     def finish(
-        self, method: Method, rows: Sequence[dict[str, Any]], zero_shot: list[float | None]
+        self, method: Method, rows: Sequence[Mapping[str, Any]], zero_shot: Sequence[float | None]
     ) -> dict[str, Any]:
         """Write the results of a complete run."""
-        content = results.collect(
-            config=self.config.model_dump(mode="json"),
+        content = collect(
+            config=self.config,
             method=method,
             benchmark=self.benchmark,
-            versions=versions(),
             rows=rows,
             zero_shot=zero_shot,
-            seconds=results.seconds(self.folder / "timings.jsonl"),
+            steps=self.folder.read_steps(),
         )
         if self.accelerator.is_main_process:
-            results.write(self.folder, content)
+            self.folder.write_results(content)
         return content
-
-
-def check_trackers(names: Sequence[str]) -> None:
-    """Refuse a tracker that is not installed; Accelerate would leave it out in silence."""
-    for name in names:
-        if importlib.util.find_spec(name) is None:
-            raise InputError(f"tracker {name!r} is not installed: pip install 'dpw[{name}]'")
-
-
-def method_config(config: RunConfig) -> MethodConfig:
-    """The settings of a run's method: its defaults, what suits the benchmark, the preset, the user's own."""
-    settings = {**config.settings, "seed": config.seed}
-    return configure(config.method, config.preset, settings, clip=config.model)
-
-
-def reference_data(benchmark: LoadedBenchmark) -> ReferenceData:
-    """The data from outside that a benchmark brings, for methods whose settings name none."""
-    if benchmark.benchmark.outside is None:
-        return ReferenceData()
-    images, captions = benchmark.benchmark.outside(benchmark.seed)
-    return ReferenceData(images, tuple(dict.fromkeys(captions)), Pairs(images, captions))
-
-
-def load_run_benchmark(config: RunConfig) -> LoadedBenchmark:
-    """The benchmark of a run with the run's own choices."""
-    return load_benchmark(
-        config.benchmark,
-        data_root=config.data_root,
-        seed=config.seed,
-        shots=config.shots,
-        protocol=config.protocol,
-        order=config.order,
-    )

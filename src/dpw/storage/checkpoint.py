@@ -1,21 +1,22 @@
-"""The state of a training that is under way, written so that it can go on after any interruption."""
+"""The checkpoint of a training that is not finished, written so that it can go on after any interruption."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from dpw.errors import StoreError
+from dpw.errors import DamagedFileError, InputError
 from dpw.storage import files
 
 KIND = "dpw-progress"
+FILE = "progress.json"
 
 
 @dataclass
 class Position:
-    """Where a training stands; together with the tensors it is everything that is needed to go on."""
+    """How far a training has come; together with the tensors it is everything that is needed to go on."""
 
     task: str
     epoch: int = 0
@@ -26,7 +27,16 @@ class Position:
     validation: list[float] = field(default_factory=list)
 
 
-class ProgressFolder:
+class Stored(NamedTuple):
+    """What a checkpoint gives back: position, tensors, those of the best epoch, and the log's length."""
+
+    position: Position
+    tensors: dict[str, Tensor]
+    best: dict[str, Tensor] | None
+    log_bytes: int
+
+
+class TrainingCheckpoint:
     """A folder that always holds the last complete state of one training, or none."""
 
     def __init__(self, folder: Path, identity: Mapping[str, Any]) -> None:
@@ -36,7 +46,12 @@ class ProgressFolder:
     @property
     def path(self) -> Path:
         """The file whose replacement is the commit."""
-        return self.folder / "progress.json"
+        return self.folder / FILE
+
+    @property
+    def exists(self) -> bool:
+        """Whether a training was saved and not yet finished."""
+        return self.path.exists()
 
     def save(
         self,
@@ -60,21 +75,21 @@ class ProgressFolder:
         files.write_json(self.path, content)
         files.remove_unused(self.folder, list(entries.values()))
 
-    def load(self) -> tuple[Position, dict[str, Tensor], dict[str, Tensor] | None, int] | None:
-        """The stored state, or None if nothing is under way."""
-        if not self.path.exists():
+    def load(self) -> Stored | None:
+        """The stored state, or None if there is none."""
+        if not self.exists:
             return None
         content = files.read_json(self.path, "training state")
         if content.get("kind") != KIND:
-            raise StoreError(f"{self.path} is a {content.get('kind')!r}, not a training state")
+            raise DamagedFileError(f"{self.path} is a {content.get('kind')!r}, not a training state")
         refuse_differences(self.path, content["identity"], self.identity)
         entries = content["tensors"]
         best = files.read_tensors(self.folder, entries["best"]) if "best" in entries else None
-        position = Position(**content["position"])
-        return position, files.read_tensors(self.folder, entries["now"]), best, content["log_bytes"]
+        tensors = files.read_tensors(self.folder, entries["now"])
+        return Stored(Position(**content["position"]), tensors, best, content["log_bytes"])
 
     def clear(self) -> None:
-        """The training is finished and saved elsewhere."""
+        """Remove the state: the training is finished and saved elsewhere."""
         self.path.unlink(missing_ok=True)
         if self.folder.is_dir():
             files.remove_unused(self.folder, [])
@@ -84,7 +99,7 @@ def refuse_differences(path: Path, stored: Mapping[str, Any], given: Mapping[str
     """Refuse to go on with anything but what was begun, naming what differs."""
     differing = sorted(key for key in {*stored, *given} if stored.get(key) != given.get(key))
     if differing:
-        told = "; ".join(f"{k}: was {stored.get(k)!r}, now {given.get(k)!r}" for k in differing)
-        raise StoreError(
-            f"{path} belongs to something else ({told[:600]}): use another folder or the old settings"
+        shown = "; ".join(f"{k}: was {stored.get(k)!r}, now {given.get(k)!r}" for k in differing)
+        raise InputError(
+            f"{path} belongs to something else ({shown[:600]}): use another folder or the old settings"
         )

@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from dpw.errors import StoreError
+from dpw.errors import DamagedFileError, StorageError
 
 FORMAT = 1
 TENSOR_FILE = re.compile(r"[A-Za-z0-9._-]{1,100}-[0-9a-f]{16}\.safetensors")
@@ -38,7 +37,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         _sync_folder(path.parent)
     except OSError as error:
         _discard(temporary)
-        raise StoreError(_why_not_written(path, error)) from error
+        raise StorageError(_why_not_written(path, error), error.errno) from error
     except BaseException:
         _discard(temporary)
         raise
@@ -84,16 +83,18 @@ def remove_leftovers(folder: Path) -> None:
 def read_json(path: Path, kind: str) -> dict[str, Any]:
     """Read JSON that `write_json` wrote; a changed byte is noticed."""
     if not path.is_file():
-        raise StoreError(f"{path.parent} is not a {kind}: it has no {path.name}")
+        raise DamagedFileError(f"{path.parent} is not a {kind}: it has no {path.name}")
     try:
         content = json.loads(path.read_bytes())
         stated = content.pop("checksum")
     except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise StoreError(f"{path} is damaged or was not written by dpw: restore it from a copy") from error
+        raise DamagedFileError(
+            f"{path} is damaged or was not written by dpw: restore it from a copy"
+        ) from error
     if content.get("format") != FORMAT:
-        raise StoreError(f"{path} has format {content.get('format')!r}; this dpw reads format {FORMAT}")
+        raise DamagedFileError(f"{path} has format {content.get('format')!r}; this dpw reads format {FORMAT}")
     if _checksum(content) != stated:
-        raise StoreError(f"{path} was changed after it was written: restore it from a copy")
+        raise DamagedFileError(f"{path} was changed after it was written: restore it from a copy")
     return dict(content)
 
 
@@ -104,27 +105,31 @@ def read_tensors(folder: Path, entry: Mapping[str, Any]) -> dict[str, Tensor]:
 
     path = tensor_path(folder, entry)
     if not path.is_file():
-        raise StoreError(f"{path} is missing: restore it from a copy")
+        raise DamagedFileError(f"{path} is missing: restore it from a copy")
     size = path.stat().st_size
     if size != entry["bytes"]:
-        raise StoreError(f"{path} has {size} bytes instead of {entry['bytes']}: it is truncated or damaged")
+        raise DamagedFileError(
+            f"{path} has {size} bytes instead of {entry['bytes']}: it is truncated or damaged"
+        )
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-        raise StoreError(f"{path} was changed after it was written (its SHA-256 differs): restore it")
+        raise DamagedFileError(f"{path} was changed after it was written (its SHA-256 differs): restore it")
     try:
         return load(content)
     except (SafetensorError, ValueError, KeyError) as error:
-        raise StoreError(f"{path} does not hold valid tensors ({error})") from error
+        raise DamagedFileError(f"{path} does not hold valid tensors ({error})") from error
 
 
 def tensor_path(folder: Path, entry: Mapping[str, Any]) -> Path:
     """The path of an entry, which must be a plain name inside the folder."""
     name = entry.get("file")
     if not isinstance(name, str) or not TENSOR_FILE.fullmatch(name):
-        raise StoreError(f"{folder} refers to {name!r}, which is not a tensor file of this folder: refused")
+        raise DamagedFileError(
+            f"{folder} refers to {name!r}, which is not a tensor file of this folder: refused"
+        )
     path = folder / name
     if path.is_symlink():
-        raise StoreError(f"{path} is a link: refused, copy the file itself into the folder")
+        raise DamagedFileError(f"{path} is a link: refused, copy the file itself into the folder")
     return path
 
 
@@ -134,16 +139,6 @@ def file_digest(path: Path) -> str:
     with path.open("rb") as file:
         while piece := file.read(1 << 20):
             digest.update(piece)
-    return digest.hexdigest()
-
-
-def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 over names, shapes, types and bytes of tensors."""
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().contiguous()
-        digest.update(f"{name}|{tuple(tensor.shape)}|{tensor.dtype}|".encode())
-        digest.update(tensor.flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 

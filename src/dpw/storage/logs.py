@@ -1,11 +1,11 @@
-"""`metrics.jsonl`: one JSON object a line, the same bytes whether a run was interrupted or not."""
+"""Logs of one JSON object a line: the same bytes whether a run was interrupted or not."""
 
 import json
 import os
 from pathlib import Path
 from typing import Any
 
-from dpw.errors import StoreError
+from dpw.errors import DamagedFileError, StorageError
 
 
 class MetricsLog:
@@ -22,9 +22,22 @@ class MetricsLog:
                 with self.path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(values) + "\n")
             except OSError as error:
-                raise StoreError(
-                    f"cannot write {self.path}: {error.strerror}; run the command again"
+                raise StorageError(
+                    f"cannot write {self.path}: {error.strerror}; run the command again", error.errno
                 ) from error
+
+    def entries(self) -> list[dict[str, Any]]:
+        """All lines as values; a line cut off by a kill is passed over."""
+        if self.path is None or not self.path.is_file():
+            return []
+        found = []
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            try:
+                value = json.loads(line)
+            except ValueError:
+                continue
+            found += [value] if isinstance(value, dict) else []
+        return found
 
     def position(self) -> int:
         """Length of the log in bytes, safely on disk."""
@@ -40,6 +53,8 @@ class MetricsLog:
             return
         size = self.path.stat().st_size if self.path.exists() else 0
         if size < position:
-            raise StoreError(f"{self.path} has {size} bytes but {position} were written: it was truncated")
+            raise DamagedFileError(
+                f"{self.path} has {size} bytes but {position} were written: it was truncated"
+            )
         if size > position:
             os.truncate(self.path, position)

@@ -4,14 +4,14 @@
 task its classes, templates and the file with its tensors. A single task is exported in the same form.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from dpw import __version__
-from dpw.clip.backbone import Backbone
-from dpw.errors import InputError, StoreError
-from dpw.methods import METHODS, LearnedTask, Method
+from dpw.errors import DamagedFileError, InputError
+from dpw.methods import METHODS, LearnedTask, Method, MethodConfig
+from dpw.methods.base import refuse_mixed
 from dpw.methods.config import build
 from dpw.storage import files
 from dpw.storage.checkpoint import refuse_differences
@@ -46,22 +46,27 @@ def save_model(method: Method, folder: Path, extra: Mapping[str, Any] | None = N
     _commit(folder, content)
 
 
-def load_model(folder: Path, backbone: Backbone | None = None) -> Method:
-    """Read a model whole, on its own backbone or on a given one that must be the same CLIP."""
+def load_model(folder: Path, create: Callable[[type[Method], MethodConfig, str], Method]) -> Method:
+    """Read a model whole.
+
+    `create(kind, config, reference)` makes the method without tasks on its CLIP, which must be the one that
+    the model was learned on; `reference` says where that one was found.
+    """
     content = read_model(folder)
-    below = content["backbone"]
-    if backbone is None:
-        backbone = Backbone.from_pretrained(below["reference"])
-    check_backbone(folder, below, backbone)
-    method = _empty_method(folder, content, backbone)
-    with_context = f"{folder}: its tensors do not fit method {method.name!r}"
+    kind = _method_class(folder, content)
+    config = build(kind.config_class, content["method"]["config"])
+    method = create(kind, config, content["backbone"]["reference"])
+    check_backbone(folder, content["backbone"], method)
     try:
         if content["shared"] is not None:
             method.load_shared_state(files.read_tensors(folder, content["shared"]))
         for task in content["tasks"]:
             method.load_task(learned_task(task), files.read_tensors(folder, task["tensors"]))
     except (KeyError, RuntimeError, TypeError, IndexError) as error:
-        raise StoreError(f"{with_context} ({str(error).splitlines()[0]})") from error
+        reason = str(error).splitlines()[0]
+        raise DamagedFileError(
+            f"{folder}: its tensors do not fit method {method.name!r} ({reason})"
+        ) from error
     return method.eval()
 
 
@@ -69,19 +74,14 @@ def read_model(folder: Path) -> dict[str, Any]:
     """The JSON of a model, checked."""
     content = files.read_json(folder / FILE, "dpw model")
     if content.get("kind") != KIND:
-        raise StoreError(f"{folder / FILE} is a {content.get('kind')!r}, not a model")
+        raise DamagedFileError(f"{folder / FILE} is a {content.get('kind')!r}, not a model")
     return content
 
 
 def remove_task(folder: Path, name: str) -> None:
     """Take one task out of a model folder; no other file is touched."""
     content = read_model(folder)
-    method = METHODS.get(content["method"]["name"])
-    if method is None or not method.isolated:
-        raise InputError(
-            f"method {content['method']['name']!r} mixes all tasks in one set of weights, so {name!r} cannot "
-            "be forgotten alone"
-        )
+    refuse_mixed(_method_class(folder, content), name)
     _find(folder, content, name)
     content["tasks"] = [task for task in content["tasks"] if task["name"] != name]
     _commit(folder, content)
@@ -91,7 +91,7 @@ def export_task(folder: Path, name: str, target: Path) -> None:
     """Copy one task out, with all that is needed to add it to another model over the same CLIP."""
     content = read_model(folder)
     task = _find(folder, content, name)
-    _refuse_mixed(content)
+    refuse_mixed(_method_class(folder, content), name)
     if (target / TASK_FILE).exists() or is_model(target):
         raise InputError(f"{target} already holds a model or a task: choose an empty folder")
     copied = dict(content, kind=TASK_KIND, tasks=[task])
@@ -105,13 +105,13 @@ def import_task(folder: Path, source: Path) -> str:
     """Add an exported task to a model, the rest of which stays byte for byte; gives the task's name."""
     content, given = read_model(folder), files.read_json(source / TASK_FILE, "exported dpw task")
     if given.get("kind") != TASK_KIND:
-        raise StoreError(f"{source / TASK_FILE} is a {given.get('kind')!r}, not an exported task")
+        raise DamagedFileError(f"{source / TASK_FILE} is a {given.get('kind')!r}, not an exported task")
     task = given["tasks"][0]
     if task["name"] in [present["name"] for present in content["tasks"]]:
         raise InputError(f"{folder} already has a task called {task['name']!r}: forget it first")
     refuse_differences(source / TASK_FILE, _identity(given), _identity(content))
     if content["tasks"] and given["shared"] != content["shared"]:
-        raise StoreError(f"{source}: the frozen tensors shared by all tasks differ from those of {folder}")
+        raise InputError(f"{source}: the frozen tensors shared by all tasks differ from those of {folder}")
     for entry in _entries(given):
         files.write_tensors(folder, entry["file"].rsplit("-", 1)[0], files.read_tensors(source, entry))
     content["shared"], content["tasks"] = given["shared"], [*content["tasks"], task]
@@ -156,27 +156,27 @@ def learned_task(content: Mapping[str, Any]) -> LearnedTask:
     )
 
 
-def check_backbone(folder: Path, stored: Mapping[str, Any], backbone: Backbone) -> None:
+def check_backbone(folder: Path, stored: Mapping[str, Any], method: Method) -> None:
     """Refuse to put learned tasks on another CLIP than the one they were learned on."""
+    backbone = method.backbone
     if stored["activation"] != backbone.activation:
-        raise StoreError(
+        raise InputError(
             f"{folder} was learned with activation {stored['activation']!r}, but {backbone.reference} has "
             f"{backbone.activation!r}: use the original CLIP"
         )
     if stored["fingerprint"] != backbone.fingerprint():
-        raise StoreError(
+        raise InputError(
             f"{folder} was learned on another CLIP than {backbone.reference} (the weights' SHA-256 differs): "
             f"use {stored['reference']}"
         )
 
 
-def _empty_method(folder: Path, content: Mapping[str, Any], backbone: Backbone) -> Method:
-    """The method a folder names, with its settings and no task."""
+def _method_class(folder: Path, content: Mapping[str, Any]) -> type[Method]:
+    """The method a folder names."""
     name = content["method"]["name"]
     if name not in METHODS:
-        raise StoreError(f"{folder} was made by method {name!r}, which this dpw does not have")
-    kind = METHODS[name]
-    return kind(backbone, build(kind.config_class, content["method"]["config"]))
+        raise InputError(f"{folder} was made by method {name!r}, which this dpw does not have")
+    return METHODS[name]
 
 
 def _identity(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,13 +184,6 @@ def _identity(content: Mapping[str, Any]) -> dict[str, Any]:
     config = {k: v for k, v in content["method"]["config"].items() if k not in ("training", "seed")}
     clip = content["backbone"]["fingerprint"]
     return {"CLIP (SHA-256)": clip, "method": content["method"]["name"], **config}
-
-
-def _refuse_mixed(content: Mapping[str, Any]) -> None:
-    """Tasks of methods that share weights cannot be taken apart."""
-    name = content["method"]["name"]
-    if name not in METHODS or not METHODS[name].isolated:
-        raise InputError(f"method {name!r} mixes all tasks in one set of weights: a task cannot be taken out")
 
 
 def _find(folder: Path, content: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import torch
 from dpw.data.images import Images
 from dpw.methods import Candidates, create
 from dpw.methods.dpw import DPWTower
-from dpw.storage.files import tensors_digest
 from tests.helpers.checks import nonempty
+from tests.helpers.digest import tensors_digest
 from tests.helpers.golden_methods import golden_dpw
 from tests.helpers.tiny_clip import tiny_backbone, vit_b16
 

@@ -6,9 +6,9 @@ import torch
 from dpw.benchmarks import load_benchmark
 from dpw.clip.backbone import Backbone
 from dpw.data.pixels import PixelCache
+from dpw.engine.devices import make_accelerator
 from dpw.engine.feeding import SplitImages
 from dpw.engine.training import Trainer
-from dpw.learner import make_accelerator
 from dpw.methods import Candidates, create
 from dpw.methods.parts.weighted_texts import WeightedTexts
 

@@ -99,6 +99,12 @@ class PromptPool(Method):
         self.pool.requires_grad_()
         return self.draw_prompts(generator)
 
+    def trainable(self) -> dict[str, nn.Parameter]:
+        """Heads first, then prompts: the order in which checkpoints number the optimiser's states."""
+        order = ("heads", "bank", "pool")
+        named = super().trainable().items()
+        return dict(sorted(named, key=lambda pair: order.index(pair[0].split(".")[0])))
+
     def rows(self) -> dict[str, tuple[int, int]]:
         """Where each class name stands: index of the head that brought it, and row in that head."""
         found: dict[str, tuple[int, int]] = {}

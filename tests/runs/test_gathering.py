@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpw.engine.metrics import spread
+from dpw.runs.gathering import spread
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=5))

@@ -1,0 +1,22 @@
+"""The device of this machine, and Accelerate's view of all devices and processes."""
+
+from typing import Any
+
+import torch
+
+
+def default_device() -> torch.device:
+    """The accelerator of this machine, or the CPU."""
+    found = torch.accelerator.current_accelerator(check_available=True)
+    return found if found is not None else torch.empty(0).device
+
+
+def make_accelerator(**options: Any) -> Any:
+    """An Accelerator that splits each batch over the processes, so that their number changes no result."""
+    from accelerate import Accelerator, DataLoaderConfiguration, DistributedDataParallelKwargs
+
+    return Accelerator(
+        dataloader_config=DataLoaderConfiguration(split_batches=True),
+        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
+        **options,
+    )

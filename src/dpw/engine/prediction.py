@@ -1,0 +1,105 @@
+"""Answers about single images: class, task and how sure a method is of both."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from dpw.data.images import Images
+from dpw.data.pixels import ImageLike, PixelCache, read_images
+from dpw.methods.base import Method
+from dpw.methods.candidates import Candidates
+
+BATCH = 64
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the model says about one image.
+
+    Attributes:
+        image: the file, or `image N` for pictures that were given as objects.
+        label: the most likely class, None if the image could not be read.
+        probability: how likely it is among the classes that were asked for.
+        task: the learned task it belongs to, None if nothing learned was asked for.
+        confidence: how sure the model is of that task, in (0, 1); None for methods that do not decide.
+        error: why the image could not be read.
+        alternatives: the next classes with their probabilities.
+
+    Example:
+        >>> from dpw import Prediction
+        >>> Prediction("a.jpg", "crow", 0.9, "birds", 0.8).as_json()["class"]
+        'crow'
+    """
+
+    image: str
+    label: str | None = None
+    probability: float | None = None
+    task: str | None = None
+    confidence: float | None = None
+    error: str | None = None
+    alternatives: tuple[tuple[str, float], ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values that JSON knows; the label is called `class`, as users call it.
+
+        Example:
+            >>> from dpw import Prediction
+            >>> Prediction("a.jpg", error="a.jpg is no image").as_json()["error"]
+            'a.jpg is no image'
+        """
+        values = asdict(self)
+        return {"image": values.pop("image"), "class": values.pop("label"), **values}
+
+
+def predict_images(
+    method: Method, cache: PixelCache, images: Sequence[ImageLike], candidates: Candidates, top: int
+) -> list[Prediction]:
+    """A prediction for every image, in order; one that cannot be read says why and stops no other."""
+    answers: list[Prediction] = []
+    for start in range(0, len(images), BATCH):
+        chosen = images[start : start + BATCH]
+        names = [_name(image, start + row) for row, image in enumerate(chosen)]
+        pixels, errors = read_images(cache, chosen)
+        readable = [row for row in range(len(chosen)) if row not in errors]
+        found: list[Prediction] = []
+        if readable:
+            batch = torch.from_numpy(pixels[readable]).to(method.backbone.device)
+            found = _predict_batch(method, batch, [names[row] for row in readable], candidates, top)
+        by_row = dict(zip(readable, found, strict=True))
+        failed = {row: Prediction(names[row], error=str(error)) for row, error in errors.items()}
+        answers += [failed[row] if row in failed else by_row[row] for row in range(len(chosen))]
+    return answers
+
+
+def _predict_batch(
+    method: Method, pixels: Tensor, names: list[str], candidates: Candidates, top: int
+) -> list[Prediction]:
+    """Predictions for a batch of pixels."""
+    method.eval()
+    images, tasks = Images.of(pixels), method.task_names
+    with torch.inference_mode():
+        probabilities = method.logits(images, candidates).float().softmax(dim=1).cpu()
+        route = method.route(images)
+    best = probabilities.topk(min(top, probabilities.shape[1]), dim=1)
+    answers = []
+    for row, name in enumerate(names):
+        ranked = [candidates.classes[index] for index in best.indices[row].tolist()]
+        values = best.values[row].tolist()
+        task = ranked[0][0] if candidates.by_task else None
+        if route is not None and task is None:
+            task = tasks[int(route.task[row])]
+        sure = None
+        if route is not None and task is not None:
+            sure = float(route.confidence[row, tasks.index(task)])
+        others = tuple((label, value) for (_, label), value in zip(ranked[1:], values[1:], strict=True))
+        answers.append(Prediction(name, ranked[0][1], values[0], task, sure, None, others))
+    return answers
+
+
+def _name(image: ImageLike, row: int) -> str:
+    """How an image is called in the answer."""
+    return f"image {row}" if isinstance(image, Image.Image) else str(image)

@@ -1,0 +1,89 @@
+"""What a run is asked to do: everything that decides its numbers, and how it is carried out."""
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import Field
+
+from dpw.benchmarks import LoadedBenchmark, load_benchmark
+from dpw.data.reference import Pairs, ReferenceData
+from dpw.engine.callbacks import TrainingCallback, never
+from dpw.errors import InputError
+from dpw.methods import configure
+from dpw.methods.config import MethodConfig, Settings
+
+MINI = "mini"  # the embedded benchmark, and the embedded CLIP that goes with it
+
+
+class RunConfig(Settings):
+    """Everything that decides the numbers of a run, and how it is carried out."""
+
+    benchmark: str
+    model: str
+    method: str = "dpw"
+    preset: str = "default"
+    settings: dict[str, Any] = Field(default_factory=dict)
+    seed: int = Field(0, ge=0)
+    data_root: str | None = None
+    protocol: str | None = None
+    shots: int | None = Field(None, ge=1)
+    order: tuple[str, ...] | None = None
+    evaluation_batch: int = Field(256, ge=1)
+    mixed_precision: Literal["no", "fp16", "bf16"] = "no"
+    gradient_accumulation: int = Field(1, ge=1)
+    workers: int = Field(0, ge=0)
+    trackers: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
+
+
+def ignore_message(message: str) -> None:
+    """Hear what a run says and do nothing."""
+
+
+@dataclass
+class RunOptions:
+    """How a run is watched and kept, which changes no number."""
+
+    checkpoint_seconds: float = 30.0
+    callback: TrainingCallback = field(default_factory=TrainingCallback)
+    should_stop: Callable[[], bool] = never
+    on_message: Callable[[str], None] = ignore_message
+
+
+def default_model(benchmark: str) -> str | None:
+    """The embedded CLIP for the embedded benchmark; any other must be named, since it may be fetched."""
+    return MINI if benchmark == MINI else None
+
+
+def method_config(config: RunConfig) -> MethodConfig:
+    """The settings of a run's method: its defaults, what suits the CLIP, the preset, the user's own."""
+    settings = {**config.settings, "seed": config.seed}
+    return configure(config.method, config.preset, settings, clip=config.model)
+
+
+def check_trackers(names: Sequence[str]) -> None:
+    """Refuse a tracker that is not installed; Accelerate would leave it out in silence."""
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            raise InputError(f"tracker {name!r} is not installed: pip install 'dpw[{name}]'")
+
+
+def load_run_benchmark(config: RunConfig) -> LoadedBenchmark:
+    """The benchmark of a run with the run's own choices."""
+    return load_benchmark(
+        config.benchmark,
+        data_root=config.data_root,
+        seed=config.seed,
+        shots=config.shots,
+        protocol=config.protocol,
+        order=config.order,
+    )
+
+
+def reference_data(benchmark: LoadedBenchmark) -> ReferenceData:
+    """The data from outside that a benchmark brings, for methods whose settings name none."""
+    if benchmark.benchmark.outside is None:
+        return ReferenceData()
+    images, captions = benchmark.benchmark.outside(benchmark.seed)
+    return ReferenceData(images, tuple(dict.fromkeys(captions)), Pairs(images, captions))

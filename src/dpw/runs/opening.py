@@ -1,0 +1,24 @@
+"""A finished run opened again: its learned model, and the benchmark it was learned on."""
+
+from pathlib import Path
+
+from dpw.benchmarks import LoadedBenchmark
+from dpw.clip.backbone import Backbone
+from dpw.methods import Method
+from dpw.runs.config import RunConfig, load_run_benchmark
+from dpw.storage import model_folder
+from dpw.storage.run_folder import RunFolder
+
+
+def open_method(folder: Path, backbone: Backbone | None = None) -> Method:
+    """The learned method of a finished run, over its own CLIP or over a given one that must be the same."""
+    run = RunFolder(folder)
+    run.read_results()  # refuses a run that is not finished
+    return model_folder.load_model(
+        run.model, lambda kind, config, clip: kind(backbone or Backbone.from_pretrained(clip), config)
+    )
+
+
+def open_benchmark(folder: Path) -> LoadedBenchmark:
+    """The benchmark of a finished run, with the run's own choices."""
+    return load_run_benchmark(RunConfig(**RunFolder(folder).read_results()["settings"]))
