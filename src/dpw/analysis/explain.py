@@ -108,7 +108,7 @@ def likelihoods(learner: ContinualCLIP, pixels: Tensor) -> list[TaskLikelihood]:
             return []
         logs: list[float | None] = [None] * len(method.tasks)
         if isinstance(method.answers, WeightedAnswers):
-            features = method.frozen_features(Images.of(pixels))
+            features = method.answers.router_features(Images.of(pixels))
             logs = list(method.answers.router.log_likelihood(features)[0].tolist())
     confidence = route.confidence[0].tolist()
     found = [TaskLikelihood(*one) for one in zip(method.task_names, logs, confidence, strict=True)]
@@ -134,7 +134,7 @@ def token_weights(method: DPW, pixels: Tensor) -> TokenWeights:
     return TokenWeights(
         task=method.task_names[int(route.task[0])],
         weight=float(route.weight[0]),
-        filtered=bool(route.gate_weight[0] < method.config.gate),
+        filtered=bool(method.answers.filtered(route)[0]),
         prefix=maps[0],
         adapter=maps[1],
         cls_prefix=prefix[:, 0],

@@ -99,7 +99,7 @@ def _trace_routed(method: DPW, pixels: Tensor, start: int, visit: Visit) -> None
     dtype, device = method.backbone.logit_scale.dtype, method.backbone.device
     for index, rows in rows_by_task(route.task):
         weight = route.weight[rows].to(device, dtype)
-        filtered = (route.gate_weight[rows] < method.config.gate).to(device)
+        filtered = method.answers.filtered(route)[rows].to(device)
         inner = method.image_adaptation(index, weight, filtered)
         traced = TracedAdaptation(inner, index, rows + start, visit)
         method.backbone.image_tokens(pixels[rows.to(pixels.device)], traced)

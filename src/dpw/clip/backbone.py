@@ -95,6 +95,15 @@ class Backbone(nn.Module):
         h = self._run_tower("vision", h, adaptation, AllTokens(h.shape[1], mask), last)
         return self.project_images(h[:, 0])
 
+    def encode_with_patches(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """Image features `(B, E)` of plain CLIP, and its mean patch token after the last block `(B, D)`."""
+        tokens = self.image_tokens(pixels)
+        return self.project_images(tokens[:, 0]), tokens[:, 1:].mean(dim=1)
+
+    def image_projection(self) -> tuple[Tensor, Tensor]:
+        """The weight `(E, D)` of the visual projection and the scale `(D,)` of the layer norm before it."""
+        return self.clip.visual_projection.weight, self.clip.vision_model.post_layernorm.weight
+
     def image_tokens(
         self, pixels: Tensor, adaptation: Adaptation | None = None, blocks: int | None = None
     ) -> Tensor:

@@ -4,11 +4,13 @@
 class TrainingCallback:
     """Override what you want to hear of; a callback changes no number.
 
-    >>> class Losses(TrainingCallback):
-    ...     def __init__(self):
-    ...         self.seen = []
-    ...     def on_step(self, task, epoch, epochs, step, loss):
-    ...         self.seen.append(loss)
+    Example:
+        >>> from dpw import TrainingCallback
+        >>> class Losses(TrainingCallback):
+        ...     def __init__(self):
+        ...         self.seen = []
+        ...     def on_step(self, task, epoch, epochs, step, loss):
+        ...         self.seen.append(loss)
     """
 
     def on_begin(self, task: str, steps: int, done: int) -> None:

@@ -55,7 +55,13 @@ class DIKIAdaptation(Adaptation):
 
 
 @register(
-    official={"decision": "batch-vote", "fit_drop_last": True, "text_weight": "exact"},
+    official={
+        "decision": "batch-vote",
+        "fit_drop_last": True,
+        "text_weight": "exact",
+        "covariance": "sample",
+        "weights": "paper",
+    },
     mini={
         "training.optimizer": "adam",
         "training.learning_rate": 0.3,
@@ -93,10 +99,9 @@ class DIKI(Method):
 
     def new_module(self, task: Task, images: TaskImages) -> nn.ModuleDict:  # noqa: ARG002
         """Keys from U(−1, 1), values zero: the model starts as CLIP."""
-        features, _ = self.collect_features(images)
         generator = torch.Generator().manual_seed(self.config.seed + len(self.bank))
         towers = {tower: self.new_tower(tower, generator) for tower in ("image", "text")}
-        return nn.ModuleDict({**towers, ROUTER: self.answers.fit(features)})
+        return nn.ModuleDict({**towers, ROUTER: self.answers.fit(images)})
 
     def new_tower(self, tower: str, generator: torch.Generator | None = None) -> DIKITower:
         """Initial prefixes of one tower."""

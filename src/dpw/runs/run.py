@@ -12,7 +12,7 @@ from dpw.engine.evaluation import Evaluator
 from dpw.engine.training import Trainer, training_identity
 from dpw.errors import InputError
 from dpw.methods import METHODS, Method, MethodConfig, configure
-from dpw.methods.config import build
+from dpw.methods.config import build, stored
 from dpw.methods.feature_cache import FeatureCache
 from dpw.runs.config import (
     RunConfig,
@@ -114,7 +114,9 @@ def resume_run(folder: Path, options: RunOptions | None = None) -> dict[str, Any
     config = RunConfig(**content["settings"])
     if config.method not in METHODS:
         raise InputError(f"{folder} is a run of method {config.method!r}, which this dpw does not have")
-    method = build(METHODS[config.method].config_class, content["method_config"])
+    if files.finished:
+        return files.read_results()
+    method = stored(METHODS[config.method].config_class, content["method_config"])
     return _Run(files, config, method, options or RunOptions()).go()
 
 

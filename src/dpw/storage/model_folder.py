@@ -12,7 +12,7 @@ from dpw import __version__
 from dpw.errors import DamagedFileError, InputError
 from dpw.methods import METHODS, LearnedTask, Method, MethodConfig
 from dpw.methods.base import refuse_mixed
-from dpw.methods.config import build
+from dpw.methods.config import stored
 from dpw.storage import files
 from dpw.storage.checkpoint import refuse_differences
 
@@ -54,7 +54,7 @@ def load_model(folder: Path, create: Callable[[type[Method], MethodConfig, str],
     """
     content = read_model(folder)
     kind = _method_class(folder, content)
-    config = build(kind.config_class, content["method"]["config"])
+    config = stored(kind.config_class, content["method"]["config"])
     method = create(kind, config, content["backbone"]["reference"])
     check_backbone(folder, content["backbone"], method)
     try:

@@ -9,7 +9,7 @@ from dpw.engine.optimization import learning_rate, make_optimizer
 from dpw.functional import transfer_avg_last
 from dpw.methods import Candidates, create
 from dpw.methods.dpw import DPW
-from dpw.methods.routing.gaussian import fitted_gaussian
+from dpw.methods.routing.gaussian import sample_gaussian
 from tests.helpers.checks import nonempty
 from tests.helpers.golden_cases import align, assert_close, load
 from tests.helpers.golden_methods import backbone_with_prompts, settings, shared_down, stack, task_tensors
@@ -57,7 +57,7 @@ class Replay:
         features, _ = self.method.collect_features(ArrayImages(pixels, labels))
         assert_close(self.method.head_factor(task, features, labels), self.meta["factors"][index], "F")
         rows = torch.tensor(self.meta["fit_rows"][index])
-        fitted = fitted_gaussian(features[rows], self.method.config.ridge)
+        fitted = sample_gaussian(features[rows], self.method.config.ridge)
         self.method.bank[index]["router"] = fitted
         assert_close(fitted["mean"], self.case["out_task_mean"][index], "mean")
         for ours, theirs in TOWERS:

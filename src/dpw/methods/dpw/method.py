@@ -98,7 +98,7 @@ class DPW(Method):
         towers = {tower: self.new_tower(tower, factor) for tower in TOWERS}
         heads = {tower: module.heads for tower, module in towers.items()}
         self.tasks[-1].details.update(heads=heads, factor=factor)
-        return nn.ModuleDict({**towers, ROUTER: self.answers.fit(features)})
+        return nn.ModuleDict({**towers, ROUTER: self.answers.fit(images)})
 
     def head_factor(self, task: Task, features: Tensor, labels: Tensor) -> float:
         """F = easiness / zero-shot accuracy on the training images (App., Adaptive Head Count)."""

@@ -1,33 +1,52 @@
 """One Gaussian over frozen image features per task (as in DIKI), in float64 beside the model."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from dpw.functional import calibrate, fit_gaussian, gaussian_log_likelihood
+from dpw.functional import fit_gaussian, gaussian_log_likelihood
 from dpw.methods.bank import HostTensors
+from dpw.methods.routing.estimation import TaskGaussian, fit_task
 from dpw.methods.routing.route import Route, majority
 
+PAPER_WIDTH = 512  # of the features that the paper's σ(ℓ/width − 1) and its gate belong to
+MEDIAN_WEIGHT = 0.95  # of an image as likely as the median of the task's own left-out images
+EDGE = 0.05  # the quantile of the own images whose weight is one half, which is also the gate
+FITTED_GATE = 0.5
+FEW_SPREAD, LEAST_SPREAD = 1 / 4, 1 / 8  # of the median less the 5 % quantile, in units of the width
 
-def fitted_gaussian(features: Tensor, ridge: float) -> HostTensors:
-    """The mean and Cholesky factor of a task's normalised frozen features `(n, E)`."""
+
+def sample_gaussian(features: Tensor, ridge: float) -> HostTensors:
+    """The paper's Gaussian of normalised frozen features `(n, E)`, whatever their number."""
     mean, cholesky = fit_gaussian(features.detach().cpu(), ridge)
     return HostTensors({"mean": mean, "cholesky": cholesky})
 
 
+def fitted_gaussian(features: Tensor, target: Tensor, floor: float) -> HostTensors:
+    """A Gaussian for any number of images, with the likelihoods of its own images when they are left out."""
+    found: TaskGaussian = fit_task(features, target, floor)
+    ridge = torch.tensor(found.ridge, dtype=torch.float64)
+    return HostTensors({"mean": found.mean, "cholesky": found.cholesky, "own": found.own, "ridge": ridge})
+
+
 def stored_gaussian(tensors: Mapping[str, Tensor]) -> HostTensors:
-    """A Gaussian from its stored tensors."""
-    return HostTensors({name: tensors[name] for name in ("mean", "cholesky")})
+    """A Gaussian from its stored tensors; those of the paper's estimator are mean and factor only."""
+    known = ("mean", "cholesky", "own", "ridge")
+    return HostTensors({name: tensors[name] for name in known if name in tensors or name in known[:2]})
 
 
 class GaussianRouter:
     """Chooses the task whose Gaussian makes an image most likely, and weighs it by that likelihood."""
 
-    def __init__(self, width: int, gaussians: Callable[[], Sequence[HostTensors]]) -> None:
-        """`width` is the feature width that calibrates the likelihood; `gaussians()` those of all tasks."""
-        self.width = width
-        self.gaussians = gaussians
+    def __init__(self, gaussians: Callable[[], Sequence[HostTensors]], gate: float, fitted: bool) -> None:
+        """`gaussians()` are those of all tasks; `gate` and σ(ℓ/width − 1) hold under the paper's conditions.
+
+        With `fitted`, tasks outside of them get their weight from what their own left-out images get.
+        """
+        self.gaussians, self.gate, self.fitted = gaussians, gate, fitted
         self._stacked: tuple[list[Tensor], Tensor, Tensor] | None = None
 
     def log_likelihood(self, features: Tensor) -> Tensor:
@@ -42,9 +61,48 @@ class GaussianRouter:
             self._stacked = [*means, *factors], torch.stack(means), torch.stack(factors)
         return self._stacked[1:]
 
-    def confidence(self, features: Tensor) -> Tensor:
-        """The calibrated likelihood σ(ℓ/width − 1) of every image under every task, `(B, T)`."""
-        return calibrate(self.log_likelihood(features), self.width)
+    def logit(self, likelihood: Tensor) -> Tensor:
+        """The logit of every task's weight `(B, T)`: its log is exact however far an image is."""
+        columns = [self._logit(task, likelihood[:, t]) for t, task in enumerate(self.gaussians())]
+        return torch.stack(columns, dim=1)
+
+    def _logit(self, task: HostTensors, likelihood: Tensor) -> Tensor:
+        """ℓ/width − 1 as in the paper; else 0.95 at the median of the task's own images, 0.5 at their 5 %."""
+        width = len(task["mean"])
+        if not self.uses_own(task):
+            return likelihood / width - 1
+        middle = task["own"].quantile(0.5)
+        strength = math.log(MEDIAN_WEIGHT / (1 - MEDIAN_WEIGHT))
+        return strength * (1 + (likelihood - middle) / spread(task["own"], width))
+
+    def uses_own(self, task: HostTensors) -> bool:
+        """Whether a task's weights follow from its own images: it keeps them and is not as in the paper."""
+        if not self.fitted or "own" not in task.tensors:
+            return False
+        as_in_paper = float(task["ridge"]) == 0 and len(task["mean"]) == PAPER_WIDTH
+        return not as_in_paper
+
+    def gates(self) -> Tensor:
+        """The weight `(T,)` below which a task's prefixes are filtered."""
+        found = [FITTED_GATE if self.uses_own(task) else self.gate for task in self.gaussians()]
+        return torch.tensor(found, dtype=torch.float64)
+
+    def typicality(self, features: Tensor) -> Tensor | None:
+        """Share `(B, T)` of each task's own left-out images that are no likelier than an image, never zero.
+
+        A conformal p-value: an image of the task is below q with a chance of at most q. None if a task keeps
+        no likelihoods of its own images.
+        """
+        tasks = self.gaussians()
+        if not all("own" in task.tensors for task in tasks):
+            return None
+        likelihood = self.log_likelihood(features)
+        columns = []
+        for index, task in enumerate(tasks):
+            own = task["own"]
+            below = torch.searchsorted(own, likelihood[:, index].contiguous(), right=True)
+            columns.append((below + 1).double() / (len(own) + 1))
+        return torch.stack(columns, dim=1)
 
     def route(self, features: Tensor, vote: bool = False) -> Route:
         """Choose a task per image, or, with `vote`, one for the whole batch by majority.
@@ -53,10 +111,19 @@ class GaussianRouter:
         use the batch mean, as in the published protocols.
         """
         likelihood = self.log_likelihood(features)
-        confidence = calibrate(likelihood, self.width)
-        weight, task = confidence.amax(dim=1), likelihood.argmax(dim=1)
+        logit = self.logit(likelihood)
+        confidence, task = torch.sigmoid(logit), likelihood.argmax(dim=1)
+        # The paper's weight grows with the likelihood, so that of the best task is the largest.
+        weight = confidence.gather(1, task[:, None])[:, 0] if self.fitted else confidence.amax(dim=1)
+        log_confidence = F.logsigmoid(logit)
         if not vote:
-            return Route(task, weight, weight, weight, confidence)
+            return Route(task, weight, weight, weight, confidence, log_confidence)
         mean = weight.mean().expand_as(weight)
         chosen = majority(task, likelihood.shape[1]).expand_as(task)
-        return Route(chosen, weight, mean, mean, confidence)
+        return Route(chosen, weight, mean, mean, confidence, log_confidence)
+
+
+def spread(own: Tensor, width: int) -> float:
+    """Median less 5 % quantile of a task's own log-likelihoods; few images may lie close by chance."""
+    found = float(own.quantile(0.5) - own.quantile(EDGE))
+    return max(found, width * (FEW_SPREAD if len(own) < 1 / EDGE else LEAST_SPREAD))

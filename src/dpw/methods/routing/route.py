@@ -14,6 +14,7 @@ class Route(NamedTuple):
     text_weight: Tensor  # (B,) weight for the text tower
     gate_weight: Tensor  # (B,) weight that decides whether prefixes are filtered
     confidence: Tensor  # (B, T) calibrated likelihood under every task
+    log_confidence: Tensor | None = None  # (B, T) its logarithm, where it may be too small for a number
 
 
 def route_by_score(scores: Tensor, threshold: Tensor | None = None, vote: bool = False) -> Route:
