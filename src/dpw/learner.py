@@ -15,11 +15,12 @@ from dpw.engine.callbacks import TrainingCallback, never
 from dpw.engine.devices import default_device, make_accelerator
 from dpw.engine.evaluation import Evaluator, TestResult
 from dpw.engine.prediction import Prediction, predict_images
-from dpw.engine.training import Trainer, training_identity
+from dpw.engine.recipe import Wishes, whole_task
+from dpw.engine.teaching import LearnReport, check_wishes, learning_checkpoint, teach
+from dpw.engine.training import Trainer
 from dpw.errors import InputError
 from dpw.methods import METHODS, Candidates, ClassGroup, Method, configure
 from dpw.storage import model_folder
-from dpw.storage.checkpoint import TrainingCheckpoint
 
 __all__ = ["Backbone", "ContinualCLIP", "Prediction", "Setting", "Task", "TrainingCallback"]
 
@@ -31,7 +32,7 @@ class ContinualCLIP:
         >>> import dpw
         >>> signs = dpw.load_benchmark("mini", order=["signs"], shots=1).tasks[0]
         >>> learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.iterations": 1})
-        >>> learner.learn(signs)
+        >>> learned = learner.learn(signs)
         >>> answer = learner.predict(signs.test[0].image)
         >>> answer.task, answer.label in signs.classes
         ('signs', True)
@@ -87,7 +88,8 @@ class ContinualCLIP:
                 raise InputError(f"{folder} was learned by method {loaded.name!r}, not {method!r}")
         else:
             name = method or "dpw"
-            config = configure(name, preset, settings, clip=str(clip))
+            suited = METHODS[name].folder_settings if name in METHODS and preset == "default" else {}
+            config = configure(name, preset, {**suited, **(settings or {})}, clip=str(clip))
             loaded = METHODS[name](Backbone.from_pretrained(clip), config)
         model = cls(loaded)
         return model.to(device or default_device())
@@ -109,23 +111,43 @@ class ContinualCLIP:
         self,
         task: Task,
         *,
+        learning_rate: float | None = None,
+        steps: int | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        time_limit: float = 180.0,
+        use_all: bool = False,
+        again: bool = False,
         seed: int = 0,
         checkpoint: str | Path | None = None,
         checkpoint_seconds: float = 30.0,
         callback: TrainingCallback | None = None,
         should_stop: Callable[[], bool] = never,
         accelerator: Any = None,
-    ) -> None:
+    ) -> LearnReport:
         """Learn one more task; what was learned before is kept.
+
+        Learning rate and number of steps are found on these images, unless you give them or the model was
+        made with training settings of its own.
 
         Args:
             task: training images with class names, such as `Task.from_folder("birds")`.
+            learning_rate: of Adam; found by short trials by default.
+            steps: how many; ten epochs between 200 and 400 steps by default.
+            epochs: how often every image is seen, instead of `steps`.
+            batch_size: images in a step, 16 by default.
+            time_limit: seconds that finding and learning may take.
+            use_all: learn from the test images too; then nothing says how well it went.
+            again: learn a task of this name anew, from these images and classes alone.
             seed: decides initial values, the order of images and augmentation.
             checkpoint: a folder for the state of the training; the same call goes on from what is there.
             checkpoint_seconds: how often the state is written.
             callback: hears of every step.
             should_stop: asked after every step; True saves the state and raises `Interrupted`.
             accelerator: an Accelerator of your own, for several processes or mixed precision.
+
+        Returns:
+            What was learned, and how well on the images kept apart, beside plain CLIP and a linear probe.
 
         Raises:
             InputError: the task is already learned, cannot be learned, or the checkpoint is of another one.
@@ -136,10 +158,12 @@ class ContinualCLIP:
         Example:
             >>> import dpw
             >>> learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.iterations": 1})
-            >>> learner.learn(dpw.load_benchmark("mini", order=["signs"], shots=1).tasks[0])
-            >>> learner.tasks
-            ['signs']
+            >>> learned = learner.learn(dpw.load_benchmark("mini", order=["signs"], shots=1).tasks[0])
+            >>> learned.task, learner.tasks
+            ('signs', ['signs'])
         """
+        wishes = Wishes(learning_rate, steps, epochs, batch_size, time_limit)
+        check_wishes(self.method, wishes)
         trainer = Trainer(
             cache=self.cache,
             accelerator=accelerator or make_accelerator(),
@@ -148,10 +172,13 @@ class ContinualCLIP:
             callback=callback or TrainingCallback(),
             should_stop=should_stop,
         )
+        if again and task.name in self.tasks:
+            self.forget(task.name)
+        chosen = whole_task(task) if use_all else task
         state = None
         if checkpoint is not None:
-            state = TrainingCheckpoint(Path(checkpoint), training_identity(self.method, task, seed))
-        trainer.fit(self.method, task, state)
+            state = learning_checkpoint(self.method, chosen, seed, wishes, Path(checkpoint))
+        return teach(trainer, self.method, chosen, wishes, state)
 
     def forget(self, name: str) -> None:
         """Remove a learned task; the others are not touched.
@@ -165,7 +192,7 @@ class ContinualCLIP:
         Example:
             >>> import dpw
             >>> learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.iterations": 1})
-            >>> learner.learn(dpw.load_benchmark("mini", order=["signs"], shots=1).tasks[0])
+            >>> _ = learner.learn(dpw.load_benchmark("mini", order=["signs"], shots=1).tasks[0])
             >>> learner.forget("signs")
             >>> learner.tasks
             []

@@ -23,7 +23,7 @@ def taught(toy, tmp_path_factory):
     assert first.exit_code == 0, first.output
     second = runner.invoke(app, ["learn", str(toy / "data" / "metals"), "--into", str(model)])
     assert second.exit_code == 0, second.output
-    assert "% right on 8 images kept for testing" in second.output
+    assert "of 8 images kept apart" in second.output
     assert "now knows: birds, metals" in second.output
     return model
 

@@ -20,22 +20,41 @@ def learn(
     method: Annotated[str | None, typer.Option(help="Method of a new model (see 'dpw methods').")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the task; the folder's name by default.")] = None,
     template: Annotated[str, typer.Option(help="Prompt with {} for the class name.")] = "a photo of a {}.",
+    learning_rate: Annotated[float | None, typer.Option(help="Rate of Adam; found by default.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Training steps; found by default.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the images, instead of --steps.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Images in a step; 16 by default.")] = None,
+    time_limit: Annotated[float, typer.Option(help="Seconds that finding and learning may take.")] = 180.0,
+    use_all: Annotated[bool, typer.Option("--use-all", help="Learn from the test images too.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Learn a task of this name anew.")] = False,
+    device: Annotated[str | None, typer.Option(help="Where to compute; found by default.")] = None,
     preset: Annotated[str, typer.Option(help="Preset of a new model's settings.")] = "default",
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as key=value.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split and of the training.")] = 0,
     checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between saved states.")] = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Teach a model the images of a folder; the same command again continues what was interrupted."""
+    """Teach a model the images of a folder; the same command again continues what was interrupted.
+
+    Rate and length are found on the images themselves. A fifth of a plain folder is kept apart to say how
+    well it went.
+    """
     from dpw import Interrupted, Task
     from dpw.cli.terminal import TerminalCallback, exit_code, stopping
 
     task = Task.from_folder(folder, name=name, templates=(template,), seed=seed)
-    learner = _open(into, model, method, preset, parse_settings(settings))
+    learner = _open(into, model, method, preset, parse_settings(settings), device)
     with stopping() as request:
         try:
-            learner.learn(
+            learned = learner.learn(
                 task,
+                learning_rate=learning_rate,
+                steps=steps,
+                epochs=epochs,
+                batch_size=batch_size,
+                time_limit=time_limit,
+                use_all=use_all,
+                again=again,
                 seed=seed,
                 checkpoint=into / "learning",
                 checkpoint_seconds=checkpoint_seconds,
@@ -47,22 +66,29 @@ def learn(
             raise typer.Exit(exit_code(request)) from stopped
     learner.save_pretrained(into)
     _clear(into / "learning")
-    _report_learned(learner, task, into, as_json)
+    _report_learned(learned, learner.tasks, into, as_json)
 
 
-def _open(into: Path, model: str | None, method: str | None, preset: str, settings: dict[str, Any]) -> Any:
+def _open(
+    into: Path,
+    model: str | None,
+    method: str | None,
+    preset: str,
+    settings: dict[str, Any],
+    device: str | None,
+) -> Any:
     """The model to teach: an existing one, or a new one on a CLIP."""
     from dpw import ContinualCLIP, InputError
     from dpw.storage.model_folder import is_model
 
     if is_model(into):
-        return ContinualCLIP.from_pretrained(into, method, preset=preset, settings=settings)
+        return ContinualCLIP.from_pretrained(into, method, preset=preset, settings=settings, device=device)
     if model is None:
         raise InputError(
             f"{into} is not a model yet: say which CLIP to start from, for example --model mini or "
             "--model openai/clip-vit-base-patch16"
         )
-    return ContinualCLIP.from_pretrained(model, method, preset=preset, settings=settings)
+    return ContinualCLIP.from_pretrained(model, method, preset=preset, settings=settings, device=device)
 
 
 def _clear(folder: Path) -> None:
@@ -74,20 +100,20 @@ def _clear(folder: Path) -> None:
         folder.rmdir()
 
 
-def _report_learned(learner: Any, task: Any, into: Path, as_json: bool) -> None:
+def _report_learned(learned: Any, tasks: list[str], into: Path, as_json: bool) -> None:
     """Say what was learned and how well."""
-    accuracy = None
-    if task.test is not None and len(task.test):
-        accuracy = learner.evaluate([task])[0].accuracy
-    content = {**task.describe(), "model": str(into), "tasks": learner.tasks, "test_accuracy": accuracy}
     if as_json:
-        typer.echo(json.dumps(content, indent=2))
+        content = {
+            "name": learned.task,
+            "model": str(into),
+            "tasks": tasks,
+            "test_accuracy": learned.own_accuracy,
+        }
+        typer.echo(json.dumps({**content, **learned.as_json()}, indent=2))
         return
-    measured = (
-        "" if accuracy is None else f", {accuracy:.1f} % right on {len(task.test)} images kept for testing"
-    )
-    typer.echo(f"learned {task.name}: {len(task.classes)} classes, {len(task.train)} images{measured}")
-    typer.echo(f"{into} now knows: {', '.join(learner.tasks)}")
+    for sentence in learned.sentences():
+        typer.echo(sentence)
+    typer.echo(f"{into} now knows: {', '.join(tasks)}")
 
 
 def predict(

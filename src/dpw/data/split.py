@@ -112,6 +112,33 @@ class ArrayImages:
         return f"{self.name}[{index}]"
 
 
+class JoinedImages:
+    """The images of several splits, one after another."""
+
+    def __init__(self, splits: Sequence["Split"]) -> None:
+        """Remember where each split begins."""
+        self._locations = [(split, index) for split in splits for index in range(len(split))]
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        return len(self._locations)
+
+    def image(self, index: int) -> Image.Image:
+        """Decode one image."""
+        split, inside = self._locations[index]
+        return split[inside].image
+
+    def key(self, index: int) -> str:
+        """Identify one image as its own split does."""
+        split, inside = self._locations[index]
+        return split.key(inside)
+
+    def where(self, index: int) -> str:
+        """Say where one image is, as its own split does."""
+        split, inside = self._locations[index]
+        return split.where(inside)
+
+
 class Split(Sequence[Sample]):
     """An immutable sequence of labelled images over a source; slicing and shuffling copy no image.
 
@@ -240,6 +267,11 @@ class Split(Sequence[Sample]):
         order = list(range(len(self)))
         random.Random(f"{seed}-shuffle").shuffle(order)
         return self.select(order)
+
+
+def join(splits: Sequence[Split]) -> Split:
+    """One split with the images of several, in their order."""
+    return Split(JoinedImages(splits), [label for split in splits for label in split.labels])
 
 
 def open_image(file: Path | BinaryIO, where: str | None = None) -> Image.Image:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from dpw.data.augment import Variation
 from dpw.data.images import Images
 from dpw.data.pixels import PixelCache, training_pixels
 from dpw.data.split import Split
@@ -45,9 +46,12 @@ class SplitImages:
 class EpochPixels(Dataset[tuple[Tensor, Tensor]]):
     """The training images of one epoch; whole batches are read at once."""
 
-    def __init__(self, task: Task, cache: PixelCache, seed: int, epoch: int) -> None:
-        """Seed and epoch decide the random crop, where the protocol has one."""
+    def __init__(
+        self, task: Task, cache: PixelCache, seed: int, epoch: int, variation: Variation | None = None
+    ) -> None:
+        """Seed and epoch decide the random crop, where the protocol or a variation has one."""
         self.task, self.cache, self.seed, self.epoch = task, cache, seed, epoch
+        self.variation = variation
 
     def __len__(self) -> int:
         """How many images there are."""
@@ -56,7 +60,10 @@ class EpochPixels(Dataset[tuple[Tensor, Tensor]]):
     def __getitems__(self, rows: list[int]) -> tuple[Tensor, Tensor]:
         """Pixels and labels of one batch."""
         pixels = training_pixels(self.cache, self.task, rows, seed=self.seed, epoch=self.epoch)
-        return torch.from_numpy(pixels), torch.tensor([self.task.train.labels[row] for row in rows])
+        batch = torch.from_numpy(pixels)
+        if self.variation is not None:
+            batch = self.variation.apply(batch, f"{self.seed}-{self.task.name}-{self.epoch}-{rows}")
+        return batch, torch.tensor([self.task.train.labels[row] for row in rows])
 
 
 def epoch_batches(count: int, batch_size: int, drop_last: bool, key: str) -> list[list[int]]:

@@ -1,5 +1,6 @@
 """Fit one task: one loop for all methods, on Accelerate, that can stop after any step and go on."""
 
+import dataclasses
 import hashlib
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from dpw.clip.backbone import Backbone
+from dpw.data.augment import Variation
 from dpw.data.pixels import PixelCache
 from dpw.data.task import Task
 from dpw.engine.callbacks import TrainingCallback, never
@@ -23,7 +25,7 @@ from dpw.engine.optimization import (
 )
 from dpw.errors import Interrupted
 from dpw.methods.base import Method
-from dpw.methods.config import told_apart
+from dpw.methods.config import TrainingConfig, told_apart
 from dpw.methods.tensors import add_prefix, strip_prefix
 from dpw.storage.checkpoint import Position, TrainingCheckpoint
 from dpw.storage.logs import MetricsLog
@@ -43,17 +45,23 @@ class Trainer:
     should_stop: Callable[[], bool] = never
     log_every: int = 10
 
-    def fit(self, method: Method, task: Task, checkpoint: TrainingCheckpoint | None = None) -> Position:
-        """Learn one task, from its beginning or from where its checkpoint stands."""
-        method.to(self.accelerator.device)
-        method.pixel_cache = self.cache
-        prepare_towers(method)
-        self.reseed(task, "begin")
-        train = SplitImages(task.train, self.cache, self.accelerator.device)
+    def fit(
+        self,
+        method: Method,
+        task: Task,
+        checkpoint: TrainingCheckpoint | None = None,
+        training: TrainingConfig | None = None,
+        variation: Variation | None = None,
+    ) -> Position:
+        """Learn one task, from its beginning or from where its checkpoint stands.
+
+        `training` replaces the method's own settings for this task; `variation` varies its images.
+        """
+        train = self._prepared(method, task)
         before = method.remember()
         try:
             method.begin_task(task, train)
-            position = _Fit(self, method, task, checkpoint).run()
+            position = _Fit(self, method, task, checkpoint, training, variation).run()
             method.end_task(train)
         except BaseException:
             # A half-learned task must not be mistaken for a learned one.
@@ -61,6 +69,34 @@ class Trainer:
             raise
         self.callback.on_end(task.name)
         return position
+
+    def try_out(
+        self,
+        method: Method,
+        task: Task,
+        training: TrainingConfig,
+        variation: Variation | None,
+        judge: Callable[[], None],
+    ) -> None:
+        """Train on a task, call `judge`, and go back to where the method was."""
+        train = self._prepared(method, task)
+        before = method.remember()
+        try:
+            method.begin_task(task, train)
+            quiet = dataclasses.replace(self, callback=TrainingCallback(), log=MetricsLog())
+            _Fit(quiet, method, task, None, training, variation).run()
+            method.eval()
+            judge()
+        finally:
+            method.abandon(before)
+
+    def _prepared(self, method: Method, task: Task) -> SplitImages:
+        """The training images, with the method on its device and all draws seeded."""
+        method.to(self.accelerator.device)
+        method.pixel_cache = self.cache
+        prepare_towers(method)
+        self.reseed(task, "begin")
+        return SplitImages(task.train, self.cache, self.accelerator.device)
 
     def reseed(self, task: Task, when: str) -> None:
         """Make what is drawn from now on depend only on the run's seed, the task and the moment."""
@@ -72,11 +108,18 @@ class _Fit:
     """The training of one task: the loop and its state."""
 
     def __init__(
-        self, trainer: Trainer, method: Method, task: Task, checkpoint: TrainingCheckpoint | None
+        self,
+        trainer: Trainer,
+        method: Method,
+        task: Task,
+        checkpoint: TrainingCheckpoint | None,
+        training: TrainingConfig | None,
+        variation: Variation | None,
     ) -> None:
         """Size the training; nothing runs yet."""
         self.trainer, self.method, self.task, self.checkpoint = trainer, method, task, checkpoint
-        self.config = method.config.training
+        self.config = training or method.config.training
+        self.variation = variation
         self.accelerator = trainer.accelerator
         self.position = Position(task.name)
         self.best: dict[str, Tensor] | None = None
@@ -111,7 +154,7 @@ class _Fit:
     def epoch(self) -> None:
         """The rest of the current epoch and its validation."""
         epoch, trainer = self.position.epoch, self.trainer
-        pixels = EpochPixels(self.task, trainer.cache, trainer.seed, epoch)
+        pixels = EpochPixels(self.task, trainer.cache, trainer.seed, epoch, self.variation)
         remaining = self.batches(epoch)[self.position.batch :]
         remaining = remaining[: self.total - self.position.step]
         loader = self.accelerator.prepare(epoch_loader(pixels, remaining, trainer.workers))

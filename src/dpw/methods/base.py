@@ -4,6 +4,7 @@ import copy
 from abc import ABC
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -48,6 +49,10 @@ class Answers(Protocol):
 
     def route(self, images: Images) -> Route | None:
         """Which task each image was taken for, or None if nobody asks."""
+        ...
+
+    def typicality(self, images: Images) -> Tensor | None:
+        """How typical every image is of every task `(B, T)`, or None if nobody can tell."""
         ...
 
     def clear(self) -> None:
@@ -96,6 +101,8 @@ class Method(nn.Module, ABC):
     zero_shot: ClassVar[bool] = True  # whether it can answer among classes it has never learned
     shared: ClassVar[tuple[str, ...]] = ()
     temporary: ClassVar[tuple[str, ...]] = ()
+    folder_rates: ClassVar[tuple[float, ...]] = ()  # Adam's, tried where a person's folder is learned
+    folder_settings: ClassVar[Mapping[str, Any]] = {}  # what suits a person's folder besides
 
     answers: Answers
 
@@ -108,7 +115,6 @@ class Method(nn.Module, ABC):
         self.bank = nn.ModuleList()
         self.reference = ReferenceData()  # used where no setting names reference data
         self.step = 0  # set before every training batch, so that what a method draws depends on it alone
-        self.pixel_cache = PixelCache(backbone.preprocessing, folder=None)  # training gives its own
         self.feature_cache: FeatureCache | None = None  # given by an evaluation that asks about images again
         self._tokens: dict[ClassGroup, Tensor] = {}
 
@@ -174,6 +180,14 @@ class Method(nn.Module, ABC):
     def route(self, images: Images) -> Route | None:
         """Which task each image was taken for, or None if the method does not ask."""
         return self.answers.route(images)
+
+    def typicality(self, images: Images) -> Tensor | None:
+        """Share `(B, T)` of each task's own held-out images that are no more typical of it than an image.
+
+        An image below q for every task is unknown, but for a share of at most q of the images of a task.
+        None if the method cannot tell.
+        """
+        return self.answers.typicality(images)
 
     # --------------------------------------------------------------------------- going back and forgetting
 
@@ -246,6 +260,11 @@ class Method(nn.Module, ABC):
         """Take the tensors of an interrupted training back."""
 
     # -------------------------------------------------------------------------------------- shared helpers
+
+    @cached_property
+    def pixel_cache(self) -> PixelCache:
+        """Where pixels of reference images come from: training sets its own cache, this one keeps nothing."""
+        return PixelCache(self.backbone.preprocessing, folder=None)
 
     @property
     def task_names(self) -> list[str]:

@@ -1,7 +1,7 @@
 """DIKI: prefixes attended to by a softmax of their own, beside CLIP's attention."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -91,6 +91,8 @@ class DIKI(Method):
     answers: WeightedAnswers
     routes = True
     isolated = True
+    folder_rates = (0.1, 0.3, 0.03)
+    folder_settings: ClassVar[Mapping[str, Any]] = {"router_features": "image+patches"}
 
     def __init__(self, backbone: Backbone, config: DIKIConfig) -> None:
         """Weigh every task's prefixes by its Gaussian."""

@@ -11,6 +11,7 @@ from dpw.errors import DamagedFileError, InputError
 from dpw.storage import files
 
 KIND = "dpw-progress"
+PLAN_KIND, PLAN_FILE = "dpw-plan", "plan.json"
 FILE = "progress.json"
 
 
@@ -88,9 +89,24 @@ class TrainingCheckpoint:
         tensors = files.read_tensors(self.folder, entries["now"])
         return Stored(Position(**content["position"]), tensors, best, content["log_bytes"])
 
+    def write_plan(self, plan: Mapping[str, Any]) -> None:
+        """Write down how the training is to go, before it begins."""
+        content = {"format": files.FORMAT, "kind": PLAN_KIND, "identity": self.identity, "plan": dict(plan)}
+        files.write_json(self.folder / PLAN_FILE, content)
+
+    def read_plan(self) -> dict[str, Any] | None:
+        """The plan of the same training, or None if none was written down."""
+        path = self.folder / PLAN_FILE
+        if not path.exists():
+            return None
+        content = files.read_json(path, "training plan")
+        refuse_differences(path, content["identity"], self.identity)
+        return dict(content["plan"])
+
     def clear(self) -> None:
         """Remove the state: the training is finished and saved elsewhere."""
         self.path.unlink(missing_ok=True)
+        (self.folder / PLAN_FILE).unlink(missing_ok=True)
         if self.folder.is_dir():
             files.remove_unused(self.folder, [])
 

@@ -5,7 +5,7 @@ adapter for all its blocks. The adapter's down-projection D is frozen and shared
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -50,6 +50,8 @@ class DPW(Method):
     isolated = True
     shared = ("down_image", "down_text")
     temporary = ("running",)
+    folder_rates = (0.03, 0.1, 0.01)
+    folder_settings: ClassVar[Mapping[str, Any]] = {"router_features": "image+patches"}
 
     def __init__(self, backbone: Backbone, config: DPWConfig) -> None:
         """Keep D and the starting points, which are computed once for all tasks."""

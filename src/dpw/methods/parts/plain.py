@@ -36,6 +36,9 @@ class PlainAnswers:
     def route(self, images: Images) -> None:
         """Nobody asks which task an image belongs to."""
 
+    def typicality(self, images: Images) -> None:
+        """Nobody can tell how typical an image is."""
+
     def clear(self) -> None:
         """Drop kept text features, because the model's weights are about to change or have changed."""
         self._texts.clear()

@@ -122,6 +122,9 @@ class SwitchedAnswers:
         ways = ["frozen" if one == PLAIN else one if lasting else None for one in chosen.tolist()]
         return self.method.recall(images, ways, compute)
 
+    def typicality(self, images: Images) -> None:
+        """Nobody can tell how typical an image is."""
+
     def clear(self) -> None:
         """Drop all kept text features, because tasks have moved or weights have changed."""
         self._texts.clear()
