@@ -49,6 +49,8 @@ class Trainer:
         prepare_towers(method)
         self.reseed(task, "begin")
         train = SplitImages(task.train, self.cache, self.accelerator.device)
+        if task.val is not None and len(task.val):
+            method.validation = SplitImages(task.val, self.cache, self.accelerator.device)
         before = method.remember()
         try:
             method.begin_task(task, train)
@@ -58,6 +60,8 @@ class Trainer:
             # A half-learned task must not be mistaken for a learned one.
             method.abandon(before)
             raise
+        finally:
+            method.validation = None
         self.callback.on_end(task.name)
         return position
 

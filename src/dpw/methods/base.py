@@ -94,6 +94,7 @@ class Method(nn.Module, ABC):
     routes: ClassVar[bool] = False  # decides itself which task an image belongs to
     isolated: ClassVar[bool] = False  # a task's tensors never change once it is learned
     zero_shot: ClassVar[bool] = True  # whether it can answer among classes it has never learned
+    trains: ClassVar[bool] = True  # whether a task is learned by gradient; otherwise it is only computed
     shared: ClassVar[tuple[str, ...]] = ()
     temporary: ClassVar[tuple[str, ...]] = ()
 
@@ -106,6 +107,7 @@ class Method(nn.Module, ABC):
         self.config = config
         self.tasks: list[LearnedTask] = []
         self.bank = nn.ModuleList()
+        self.validation: TaskImages | None = None  # of the task being learned, set by training; never trained on
         self.reference = ReferenceData()  # used where no setting names reference data
         self.step = 0  # set before every training batch, so that what a method draws depends on it alone
         self.pixel_cache = PixelCache(backbone.preprocessing, folder=None)  # training gives its own

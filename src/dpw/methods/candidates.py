@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpw.data.prompts import DEFAULT_TEMPLATE, spell
+from dpw.data.prompts import DEFAULT_TEMPLATE, readable, spell
 
 
 @dataclass(frozen=True)
@@ -45,3 +45,16 @@ class Candidates:
     def classes(self) -> list[tuple[str, str]]:
         """Every candidate as (group, class), in the order of the logits."""
         return [(group.name, name) for group in self.groups for name in group.classes]
+
+    def known_to(self, task: str, classes: Sequence[str]) -> dict[int, int]:
+        """Which candidates a task knows: position among the logits to the number of the task's own class.
+
+        A group of the task's name is its own; where there is none, classes are known by their names.
+        """
+        own = {readable(name): number for number, name in enumerate(classes)}
+        named = any(group.name == task for group in self.groups)
+        return {
+            place: own[readable(name)]
+            for place, (group, name) in enumerate(self.classes)
+            if readable(name) in own and (group == task or not named)
+        }
