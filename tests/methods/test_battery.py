@@ -154,6 +154,15 @@ def test_predicts_task_incrementally_and_class_incrementally(name, learned):
 
 
 @zero_shot_methods
+def test_answers_across_domains_of_which_some_are_learned(name, learned):
+    method, pixels = learned[name], some_pixels()
+    groups = [*(task.group() for task in method.tasks), *UNSEEN.groups]
+    logits = answers(method, pixels, Candidates.across(groups))
+    assert logits.shape == (len(pixels), 2 + 3 + 3)
+    assert logits.isfinite().all()
+
+
+@zero_shot_methods
 def test_without_a_task_it_is_plain_clip(name):
     method, pixels = toy_method(name), some_pixels()
     expected = answers(toy_method("zero-shot"), pixels, UNSEEN)

@@ -24,8 +24,9 @@ class Candidates:
     """The class list of one question to a method.
 
     `by_task` asks over all learned tasks at once (class-incremental): each group is the learned task of that
-    name and is scored with that task's own parameters. Otherwise the one group is any class list (that of a
-    test set, or zero-shot classes), scored with whichever task each image is routed to.
+    name and is scored with that task's own parameters. Otherwise one group is any class list (that of a
+    test set, or zero-shot classes), scored with whichever task each image is routed to; several groups are
+    domains of which some are learned and some are not (X-TAIL).
     """
 
     groups: tuple[ClassGroup, ...]
@@ -40,6 +41,16 @@ class Candidates:
     def learned(cls, groups: Sequence[ClassGroup]) -> "Candidates":
         """Choose between all classes of all learned tasks."""
         return cls(tuple(groups), by_task=True)
+
+    @classmethod
+    def across(cls, groups: Sequence[ClassGroup]) -> "Candidates":
+        """Choose between all classes of domains of which only some are learned."""
+        return cls(tuple(groups))
+
+    @property
+    def spans_domains(self) -> bool:
+        """Whether classes of several domains stand against each other."""
+        return self.by_task or len(self.groups) > 1
 
     @property
     def classes(self) -> list[tuple[str, str]]:
