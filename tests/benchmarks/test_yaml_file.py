@@ -73,7 +73,9 @@ def test_protocol_shots_and_setting_are_taken_from_the_file(tmp_path):
 
 def test_a_file_can_ask_across_domains(tmp_path):
     folders(tmp_path)
-    assert load_benchmark(write(tmp_path, "setting: cross-domain\n" + THREE), seed=1).setting == "cross-domain"
+    assert (
+        load_benchmark(write(tmp_path, "setting: cross-domain\n" + THREE), seed=1).setting == "cross-domain"
+    )
 
 
 def test_tables_and_public_datasets_can_be_mixed(tmp_path, data_root):

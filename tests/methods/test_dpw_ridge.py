@@ -4,7 +4,16 @@ import torch
 
 from dpw.methods import Candidates, ClassGroup
 from dpw.methods.parts.ridge_head import NO_VALIDATION
-from tests.helpers.toy_methods import ToyImages, answers, copied, learn, reload, some_pixels, toy_method, toy_task
+from tests.helpers.toy_methods import (
+    ToyImages,
+    answers,
+    copied,
+    learn,
+    reload,
+    some_pixels,
+    toy_method,
+    toy_task,
+)
 
 
 def learned(*names: str, validation: bool = False, **settings):

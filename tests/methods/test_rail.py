@@ -26,7 +26,9 @@ def tasks():
     generator = torch.Generator().manual_seed(0)
     features = F.normalize(torch.randn(3, 20, FEATURES, generator=generator), dim=2)
     labels = torch.arange(20) % CLASSES
-    return [HostTensors({"features": one, "labels": labels, "classes": torch.tensor(CLASSES)}) for one in features]
+    return [
+        HostTensors({"features": one, "labels": labels, "classes": torch.tensor(CLASSES)}) for one in features
+    ]
 
 
 def hidden(features):

@@ -107,7 +107,9 @@ class Method(nn.Module, ABC):
         self.config = config
         self.tasks: list[LearnedTask] = []
         self.bank = nn.ModuleList()
-        self.validation: TaskImages | None = None  # of the task being learned, set by training; never trained on
+        self.validation: TaskImages | None = (
+            None  # of the task being learned, set by training; never trained on
+        )
         self.reference = ReferenceData()  # used where no setting names reference data
         self.step = 0  # set before every training batch, so that what a method draws depends on it alone
         self.pixel_cache = PixelCache(backbone.preprocessing, folder=None)  # training gives its own

@@ -135,7 +135,7 @@ class DPeCLIP(Method):
         return self.router.route(self.frozen_features(images), vote, among)
 
     def choose(self, images: Images, candidates: Candidates) -> Tensor:
-        """Among several domains: any task. Else only tasks that know all candidates; plain CLIP without any."""
+        """Among several domains: any task. Else only those that know all candidates, or plain CLIP."""
         among = None
         if not candidates.spans_domains:
             names = {name for _, name in candidates.classes}

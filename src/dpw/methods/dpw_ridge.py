@@ -1,4 +1,4 @@
-"""DPW inside, a closed-form head outside: ridge regression on frozen and adapted features, a head per task."""
+"""DPW inside, a closed-form head per task outside: ridge regression on frozen and adapted features."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -23,6 +23,13 @@ PATCHES = "patches"
 HEAD = "head"  # under which name a task's module holds its head
 TEXTS = ("frozen_texts", "adapted_texts")  # the task's own class features, stored with the head
 
+VARIANTS: dict[str, dict[str, Any]] = {
+    "frozen": {"views": ("frozen",)},
+    "adapted": {"views": ("adapted",)},
+    "no-patches": {"views": ("frozen", "adapted")},
+    "use-validation": {"use_validation": True},
+}
+
 
 class DPWRidgeConfig(DPWConfig):
     """DPW's settings and what the head looks at."""
@@ -31,12 +38,7 @@ class DPWRidgeConfig(DPWConfig):
     use_validation: bool = False  # let validation images join the regression once everything is chosen
 
 
-@register(
-    mini=MINI | {"adapter_rank": 16, "training.epochs": 10},
-    frozen={"views": ("frozen",)},
-    adapted={"views": ("adapted",)},
-    **{"no-patches": {"views": ("frozen", "adapted")}, "use-validation": {"use_validation": True}},
-)
+@register(mini=MINI | {"adapter_rank": 16, "training.epochs": 10}, **VARIANTS)
 class DPWRidge(DPW):
     """DPW trained as usual; outside of CLIP each task has a head that is solved, not trained.
 
@@ -52,8 +54,8 @@ class DPWRidge(DPW):
     an average weighted by likelihood. q and t: by the likelihood of the validation images; without any,
     constants. Test images choose nothing.
 
-    **Who speaks.** Only tasks that know a candidate by name, and only about these; if none does, the answer is
-    plain CLIP's to the last bit. Between several tasks the Gaussian over frozen features decides, an image
+    **Who speaks.** Only tasks that know a candidate by name, and only about these; if none does, the answer
+    is plain CLIP's to the last bit. Between several tasks the Gaussian over frozen features decides, an image
     that is far less likely than a task's own images is left to plain CLIP, and so is the mass that plain CLIP
     gives to candidates nobody has learned. So the class list helps to find the task, as it does for RAIL;
     asked about all learned classes, the image alone decides.
@@ -89,9 +91,7 @@ class DPWRidge(DPW):
             head = fit_head(train, held_out, self.config.use_validation)
         module[HEAD] = HostTensors(head.tensors() | texts)
         frozen = None if kept_apart is None else kept_apart["frozen"]
-        module[BELONGING] = measured_belonging(
-            module[ROUTER], features["frozen"], frozen, self.config.ridge
-        )
+        module[BELONGING] = measured_belonging(module[ROUTER], features["frozen"], frozen, self.config.ridge)
 
     # ------------------------------------------------------------------------------------------ answering
 
@@ -181,7 +181,7 @@ class DPWRidge(DPW):
 
     def parameter_count(self) -> int:
         """DPW's parameters, and every number of the heads."""
-        heads = [self._head(index) for index in range(len(self.bank)) if HEAD in self.bank[index]]
-        return super().parameter_count() + sum(
-            tensor.numel() for head in heads for tensor in head.tensors.values()
-        )
+        bank: Any = self.bank
+        heads = [module[HEAD] for module in bank if HEAD in module]
+        numbers: int = sum(tensor.numel() for head in heads for tensor in head.tensors.values())
+        return super().parameter_count() + numbers

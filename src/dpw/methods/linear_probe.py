@@ -52,11 +52,11 @@ def fit_probe(features: Tensor, labels: Tensor, classes: int, strength: float, r
         optimizer.zero_grad()
         fit = F.cross_entropy(features @ weight.T + bias, labels, reduction="sum")
         value = (fit + (weight**2).sum() / (2 * strength)) / len(features)
-        value.backward()
+        value.backward()  # type: ignore[no-untyped-call]
         return value
 
     with torch.enable_grad():
-        optimizer.step(loss)
+        optimizer.step(loss)  # type: ignore[no-untyped-call]
     return Probe(weight.detach(), bias.detach())
 
 

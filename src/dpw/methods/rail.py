@@ -1,5 +1,6 @@
 """RAIL: ridge regression from frozen features to one-hot labels, solved for all tasks at once."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -37,32 +38,34 @@ class RailConfig(MethodConfig):
 def random_map(width: int, features: int) -> Tensor:
     """W_r `(width, features)`: uniform in ±1/√features, as a linear layer starts."""
     generator = torch.Generator().manual_seed(MAP_SEED)
-    return (2 * torch.rand(width, features, generator=generator, dtype=torch.float64) - 1) / features**0.5
+    drawn: Tensor = torch.rand(width, features, generator=generator, dtype=torch.float64)
+    return (2 * drawn - 1) / math.sqrt(features)
 
 
-def primal_weights(hidden: Callable[[Tensor], Tensor], tasks: Sequence[HostTensors], penalty: float) -> Tensor:
+def primal_weights(
+    hidden: Callable[[Tensor], Tensor], tasks: Sequence[HostTensors], penalty: float
+) -> Tensor:
     """W = (Σ φφᵀ + λI)⁻¹ Σ φyᵀ over all images of all tasks, `(width, C)`; classes task by task."""
-    gram: Tensor | None = None
-    cross = []
+    parts = []
+    gram = torch.zeros((), dtype=torch.float64)
     for task in tasks:
-        targets = one_hot(task["labels"], int(task["classes"]))
-        rows = zip(task["features"].double().split(ROWS), targets.split(ROWS), strict=True)
-        sums: Tensor | None = None
-        for features, wanted in rows:
-            mapped = hidden(features)
-            gram = mapped.T @ mapped if gram is None else gram.addmm_(mapped.T, mapped)
-            sums = mapped.T @ wanted if sums is None else sums + mapped.T @ wanted
-        assert sums is not None
-        cross.append(sums)
-    assert gram is not None
-    return ridge(gram, torch.cat(cross, dim=1), penalty)
+        features, targets = task["features"].double(), one_hot(task["labels"], int(task["classes"]))
+        cross = torch.zeros((), dtype=torch.float64)
+        for start in range(0, len(features), ROWS):
+            mapped = hidden(features[start : start + ROWS])
+            gram = gram + mapped.T @ mapped
+            cross = cross + mapped.T @ targets[start : start + ROWS]
+        parts.append(cross)
+    return ridge(gram, torch.cat(parts, dim=1), penalty)
 
 
 def dual_weights(tasks: Sequence[HostTensors], gamma: float, penalty: float) -> tuple[Tensor, Tensor]:
     """All stored features `(n, E)` and α = (K + λI)⁻¹Y over them, `(n, C)`."""
     features = torch.cat([task["features"] for task in tasks]).double()
-    targets = torch.block_diag(*(one_hot(task["labels"], int(task["classes"])) for task in tasks))
-    return features, ridge(gaussian_kernel(features, features, gamma), targets, penalty)
+    sizes = [int(task["classes"]) for task in tasks]
+    first = [sum(sizes[:number]) for number in range(len(sizes))]
+    labels = torch.cat([task["labels"] + start for task, start in zip(tasks, first, strict=True)])
+    return features, ridge(gaussian_kernel(features, features, gamma), one_hot(labels, sum(sizes)), penalty)
 
 
 def fused(plain: Tensor, regression: Tensor, learned: Tensor, share: float) -> Tensor:

@@ -27,21 +27,27 @@ def test_lists_without_a_learned_name_are_plain_clips_to_the_last_bit(probe):
 
 def test_answers_are_log_probabilities(probe):
     groups = [task.group() for task in probe.tasks]
-    for question in (Candidates.among(groups[0]), Candidates.learned(groups), Candidates.across([*groups, UNSEEN])):
+    for question in (
+        Candidates.among(groups[0]),
+        Candidates.learned(groups),
+        Candidates.across([*groups, UNSEEN]),
+    ):
         total = answers(probe, some_pixels(), question).exp().sum(dim=1)
         torch.testing.assert_close(total, torch.ones_like(total))
 
 
 def test_a_task_speaks_only_as_far_as_plain_clip_believes_in_what_it_knows(probe, monkeypatch):
     sure = torch.tensor([[0.0, -100.0]], dtype=torch.float64)
-    monkeypatch.setattr(probe.answers, "head_logits", lambda index, images: sure.expand(len(images), 2))
-    monkeypatch.setattr(probe.answers, "_weights", lambda images, speakers: torch.ones(len(images), 1).double())
+    monkeypatch.setattr(probe.answers, "head_logits", lambda _, images: sure.expand(len(images), 2))
+    monkeypatch.setattr(probe.answers, "_weights", lambda images, _: torch.ones(len(images), 1).double())
     question = Candidates.among(ClassGroup("mixed", ("oak", "jet", "fir")))
     pixels = some_pixels()
     plain = (0.35 * answers(toy_method("zero-shot"), pixels, question).double()).softmax(dim=1)
     mass = plain[:, 1]
     expected = (1 - mass) * plain[:, 1] + mass
-    torch.testing.assert_close(answers(probe, pixels, question)[:, 1].exp().double(), expected, rtol=1e-5, atol=0)
+    torch.testing.assert_close(
+        answers(probe, pixels, question)[:, 1].exp().double(), expected, rtol=1e-5, atol=0
+    )
 
 
 def test_a_group_of_the_tasks_own_name_is_its_own_and_others_are_not():

@@ -1,4 +1,4 @@
-"""The closed-form head of a task: what it keeps, what it gets right, what it does without validation images."""
+"""The closed-form head of a task: what it keeps, gets right, and does without validation images."""
 
 import torch
 from torch.nn import functional as F

@@ -35,7 +35,7 @@ def landmark_rows(labels: Tensor, limit: int = LANDMARKS) -> Tensor:
     if len(labels) <= limit:
         return torch.arange(len(labels))
     turn = torch.zeros_like(labels)
-    for label in labels.unique():
+    for label in sorted(set(labels.tolist())):
         own = (labels == label).nonzero().flatten()
         turn[own] = torch.arange(len(own))
     return torch.argsort(turn, stable=True)[:limit].sort().values
@@ -62,7 +62,8 @@ class KernelRidge:
 
     def rotate(self, targets: Tensor) -> Tensor:
         """Targets in the basis of the decomposition, computed once for all penalties."""
-        return self.basis.T @ targets
+        rotated: Tensor = self.basis.T @ targets
+        return rotated
 
     def fit(self, targets: Tensor, rotated: Tensor, penalty: float) -> Fitted:
         """Solve (K + λI) α = targets, or its Nyström form."""

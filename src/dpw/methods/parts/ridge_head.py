@@ -1,8 +1,8 @@
 """A closed-form head of one task: kernel ridge regression of what zero-shot CLIP leaves unexplained.
 
-An image is seen in several views: its frozen feature f, its feature a adapted by the task, and the mean frozen
-patch token m after the middle block. g and h are frozen and adapted unit text features, s CLIP's logit scale,
-and z the views side by side, each centred and scaled to mean squared length one on the training images:
+An image is seen in several views: its frozen feature f, its feature a adapted by the task, and the mean
+frozen patch token m after the middle block. g and h are frozen and adapted unit text features, s
+CLIP's logit scale, and z the views side by side, each centred and scaled to mean squared length one on the training images:
 
     prior(x)  = Σ_m v_m · softmax(T_m · s · f·gᵀ)          zero-shot CLIP at a mixture of temperatures
     head(x)   = prior(x) + k(z, landmarks) · A             ridge regression of one-hot − prior
@@ -99,7 +99,8 @@ class RidgeHead:
     def logits(self, images: Seen) -> Tensor:
         """Calibrated logits over the task's own classes, `(n, C)`."""
         q, t = self.shares
-        return q * self.scores(images) + t * images.text
+        logits: Tensor = q * self.scores(images) + t * images.text
+        return logits
 
 
 def mixed_prior(zero_shot: Tensor, weights: Tensor) -> Tensor:
@@ -170,7 +171,7 @@ class _Regression:
         return (chosen / chosen.sum()).view_as(losses)
 
     def solve(self, chosen: Tensor) -> RidgeHead:
-        """Regression averaged over the chosen pairs; the average of linear solutions is one set of weights."""
+        """Regression averaged over the chosen pairs; an average of linear solutions is one set of weights."""
         weights = torch.zeros(len(self.landmarks), self.targets.shape[1], dtype=torch.float64)
         for row, penalty in enumerate(PENALTIES):
             share = float(chosen[row].sum())
@@ -178,9 +179,7 @@ class _Regression:
                 # The solution is linear in the targets: all temperatures of a penalty are solved at once.
                 residual = self.targets - mixed_prior(self.train.images.zero_shot, chosen[row] / share)
                 weights += share * self.ridge.fit(residual, self.ridge.rotate(residual), penalty).weights
-        return replace(
-            self.blank, landmarks=self.landmarks, weights=weights, temperatures=chosen.sum(dim=0)
-        )
+        return replace(self.blank, landmarks=self.landmarks, weights=weights, temperatures=chosen.sum(dim=0))
 
 
 def _shares(head: RidgeHead, held_out: Labelled | None) -> Tensor:
