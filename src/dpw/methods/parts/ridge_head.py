@@ -2,7 +2,8 @@
 
 An image is seen in several views: its frozen feature f, its feature a adapted by the task, and the mean
 frozen patch token m after the middle block. g and h are frozen and adapted unit text features, s
-CLIP's logit scale, and z the views side by side, each centred and scaled to mean squared length one on the training images:
+CLIP's logit scale, and z the views side by side, each centred and scaled to mean squared length one on the
+training images:
 
     prior(x)  = Σ_m v_m · softmax(T_m · s · f·gᵀ)          zero-shot CLIP at a mixture of temperatures
     head(x)   = prior(x) + k(z, landmarks) · A             ridge regression of one-hot − prior
