@@ -311,7 +311,8 @@ class ContinualCLIP:
         Args:
             tasks: tasks with test images.
             setting: `task-incremental` chooses among the task's own classes, `class-incremental` among all
-                learned ones; a task that is not learned is always asked among its own.
+                learned ones, and a task that is not learned is asked among its own; `cross-domain` always
+                chooses among the classes of all given tasks.
             merge_equal_names: whether equally named classes of two tasks are one class.
             accelerator: an Accelerator of your own, to share the work among processes.
 

@@ -54,6 +54,9 @@ def test_orders():
         ("odcl-cil", "class-incremental", "coop", None, False),
         ("odcl-cil-merged", "class-incremental", "coop", None, True),
         ("cifar100-cil", "class-incremental", "zscl", None, False),
+        ("x-tail", "cross-domain", "coop", 16, False),
+        ("x-tail-full", "cross-domain", "coop", None, False),
+        ("mini-x-tail", "cross-domain", "coop", None, False),
     ],
 )
 def test_what_each_benchmark_says(name, setting, protocol, shots, merged):
@@ -75,3 +78,15 @@ def test_descriptions_have_the_official_sizes():
     }
     assert described["mtil-fs"]["train"] == 16 * 1200
     assert described["cifar100-cil-50"]["tasks"][0]["classes"] == 2
+
+
+def test_x_tail_has_ten_domains_and_1100_classes_in_two_orders():
+    assert names("x-tail") == names("x-tail-full") == [name for name in ORDER_1 if name != "cifar100"]
+    assert names("x-tail-order2") == names("x-tail-full-order2")
+    assert sorted(names("x-tail-order2")) == sorted(names("x-tail"))
+    assert names("x-tail-order2")[:2] == ["stanfordcars", "aircraft"]
+    described = get_benchmark("x-tail").describe()
+    assert (described["classes"], described["train"]) == (1100, 16 * 1100)
+    assert {task["name"]: task["train"] for task in get_benchmark("x-tail-full").describe()["tasks"]}[
+        "mnist"
+    ] == 60000

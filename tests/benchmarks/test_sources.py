@@ -1,4 +1,4 @@
-"""Tasks of the embedded benchmarks: CIFAR-100 in steps."""
+"""Tasks of the embedded benchmarks: CIFAR-100 in steps, and X-TAIL's way to name classes."""
 
 import random
 
@@ -40,3 +40,27 @@ def test_under_coop_the_class_order_is_shuffled_by_the_seed(data_root):
     assert loaded.tasks[0].classes[0] == f"class {order[0]:02d}"
     assert loaded.tasks[0].prompts()[0] == f"a photo of a class {order[0]:02d}."
     assert loaded.tasks[0].val is not None
+
+
+def test_x_tail_has_one_template_and_names_of_its_own(data_root):
+    loaded = load_benchmark("x-tail-full", data_root=data_root, seed=1)
+    tasks = {task.name: task for task in nonempty(loaded.tasks)}
+    assert {task.templates for task in tasks.values()} == {("a photo of a {}.",)}
+    assert tasks["mnist"].prompts()[0] == 'a photo of a number: "0 - zero".'
+    assert all(prompt.endswith(" satellite location.") for prompt in tasks["eurosat"].prompts())
+    plain = load_benchmark("mtil", data_root=data_root, seed=1, order=["aircraft"]).tasks[0]
+    assert tasks["aircraft"].classes == plain.classes
+
+
+def test_x_tail_uses_no_validation_images_and_all_of_mnist(data_root):
+    loaded = load_benchmark("x-tail-full", data_root=data_root, seed=1)
+    assert [task.val for task in loaded.tasks] == [None] * 10
+    whole = load_benchmark("mtil", data_root=data_root, seed=1, protocol="zscl", order=["mnist"]).tasks[0]
+    mnist = next(task for task in loaded.tasks if task.name == "mnist")
+    assert len(mnist.train) == len(whole.train)
+    assert mnist.protocol == "coop"
+
+
+def test_x_tail_draws_sixteen_images_of_every_class(data_root):
+    task = load_benchmark("x-tail", data_root=data_root, seed=1).tasks[2]
+    assert len(task.train) == 16 * len(task.classes)

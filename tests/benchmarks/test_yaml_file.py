@@ -71,6 +71,13 @@ def test_protocol_shots_and_setting_are_taken_from_the_file(tmp_path):
     assert len(loaded.tasks[0].train) == 4
 
 
+def test_a_file_can_ask_across_domains(tmp_path):
+    folders(tmp_path)
+    assert (
+        load_benchmark(write(tmp_path, "setting: cross-domain\n" + THREE), seed=1).setting == "cross-domain"
+    )
+
+
 def test_tables_and_public_datasets_can_be_mixed(tmp_path, data_root):
     folders(tmp_path, ("birds",))
     lines = [f"birds/{kind}/{n}.png,{kind}" for kind in ("big_one", "small_one") for n in range(10)]

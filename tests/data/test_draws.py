@@ -36,3 +36,12 @@ def test_a_draw_depends_on_seed_dataset_and_split_only():
     assert first == few_shot(labels, 5, **choose)
     for other in ({"seed": 2}, {"dataset": "food"}, {"split": "val"}):
         assert first != few_shot(labels, 5, **(choose | other))
+
+
+def test_a_class_with_too_few_images_is_drawn_with_repetition_only_on_request():
+    labels = [0] * 3 + [1] * 30
+    choose = {"seed": 1, "dataset": "d", "split": "train"}
+    few, refilled = few_shot(labels, 16, **choose), few_shot(labels, 16, **choose, refill=True)
+    assert len(few) == 3 + 16
+    assert len(refilled) == 2 * 16
+    assert {labels[row] for row in refilled[:16]} == {0}

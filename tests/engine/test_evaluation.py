@@ -6,8 +6,12 @@ from benchmarks.straightforward import Straightforward
 
 from benchmarks import models
 from dpw.data.images import Images
+from dpw.data.pixels import PixelCache
+from dpw.engine.devices import make_accelerator
+from dpw.engine.evaluation import Evaluator, own_group
 from dpw.methods import Candidates
 from dpw.methods.feature_cache import FeatureCache
+from tests.helpers.toy_methods import learn, toy_method, toy_task
 
 TASKS, CLASSES, TEST = 3, 5, 6
 OFFICIAL = {"decision": "batch-vote", "text_weight": "exact", "strict_filter": True}
@@ -104,3 +108,41 @@ def test_images_pass_a_tower_once_frozen_and_once_for_each_task_they_were_taken_
     assert sum(counted) == images + len(chosen)
     assert len(method.feature_cache) == images + len(chosen)
     assert sum(counted) < 2 * TASKS * images / 2, "each row anew would take 2·T passes"
+
+
+def cross_domain(method):
+    """An evaluator across domains."""
+    cache = PixelCache(method.backbone.preprocessing, folder=None)
+    return Evaluator(cache, make_accelerator(), "cross-domain")
+
+
+def test_across_domains_every_test_set_is_asked_among_all_classes_at_every_step():
+    method = learn(toy_method("zero-shot"), toy_task("dtd"))
+    tasks = [toy_task(name) for name in ("aircraft", "dtd", "mnist")]
+    groups = [own_group(task) for task in tasks]
+    evaluator = cross_domain(method)
+    for task in tasks:
+        assert evaluator.question(method, task, groups) == Candidates.across(groups)
+    answer = method.logits(Images.of(torch.zeros(1, 3, 16, 16)), Candidates.across(groups))
+    assert answer.shape == (1, 7)
+    assert all(test.accuracy is not None for test in evaluator.row(method, tasks))
+
+
+def test_across_domains_the_label_counts_from_the_start_of_its_own_domain(monkeypatch):
+    method, tasks = toy_method("zero-shot"), [toy_task(name) for name in ("aircraft", "dtd")]
+
+    def always_the_third(images, candidates):
+        return torch.eye(len(candidates.classes))[2].expand(len(images), -1)
+
+    monkeypatch.setattr(method, "logits", always_the_third)
+    first, second = cross_domain(method).row(method, tasks)
+    assert first.accuracy == 0
+    assert second.accuracy == pytest.approx(100 / 3)
+
+
+def test_methods_that_know_only_learned_classes_are_asked_among_these():
+    method = learn(toy_method("l2p"), toy_task("dtd"))
+    tasks = [toy_task(name) for name in ("aircraft", "dtd")]
+    unseen, seen = cross_domain(method).row(method, tasks)
+    assert unseen.accuracy is None
+    assert seen.accuracy is not None

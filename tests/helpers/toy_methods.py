@@ -20,7 +20,7 @@ from tests.helpers.checks import nonempty
 from tests.helpers.tiny_clip import tiny_backbone
 
 SIDE = 16
-SMALL = {"reference_batch": 6, "synthetic_batch": 6, "random_sentences": 20}
+SMALL = {"reference_batch": 6, "synthetic_batch": 6, "random_sentences": 20, "width": 40}
 CLASSES = {"aircraft": ("jet", "kite"), "dtd": ("dots", "wool", "mesh"), "mnist": ("one", "two")}
 
 

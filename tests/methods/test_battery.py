@@ -40,7 +40,7 @@ zero_shot_methods = pytest.mark.parametrize("name", ZERO_SHOT)
 
 def learns(name: str) -> bool:
     """Whether a method has anything to train."""
-    return name != "zero-shot"
+    return METHODS[name].trains
 
 
 def answers_about_the_unseen(name: str) -> bool:
@@ -154,6 +154,15 @@ def test_predicts_task_incrementally_and_class_incrementally(name, learned):
 
 
 @zero_shot_methods
+def test_answers_across_domains_of_which_some_are_learned(name, learned):
+    method, pixels = learned[name], some_pixels()
+    groups = [*(task.group() for task in method.tasks), *UNSEEN.groups]
+    logits = answers(method, pixels, Candidates.across(groups))
+    assert logits.shape == (len(pixels), 2 + 3 + 3)
+    assert logits.isfinite().all()
+
+
+@zero_shot_methods
 def test_without_a_task_it_is_plain_clip(name):
     method, pixels = toy_method(name), some_pixels()
     expected = answers(toy_method("zero-shot"), pixels, UNSEEN)
@@ -238,7 +247,7 @@ def test_refuses_a_task_twice(name, learned):
 
 @every_method
 def test_counts_its_parameters(name, learned):
-    assert (learned[name].parameter_count() > 0) == learns(name)
+    assert (learned[name].parameter_count() > 0) == (name != "zero-shot")
 
 
 @every_method

@@ -80,6 +80,7 @@ class Benchmark:
     build: Callable[[int], Sequence[Task]] | None = None
     merge_equal_names: bool = False
     shots: int | None = None
+    refill: bool = False  # few-shot: classes with fewer images are drawn with repetition
     outside: Callable[[int], Captioned] | None = None
 
     def describe(self) -> dict[str, Any]:
@@ -168,7 +169,7 @@ class LoadedBenchmark:
 
     @property
     def setting(self) -> Setting:
-        """Whether a seen image is classified among its own task's classes or all seen classes."""
+        """Among which classes an image is classified."""
         return self.benchmark.setting
 
     @property

@@ -88,7 +88,7 @@ def load_benchmark(
     lists = None if shot_lists is None else Path(shot_lists)
     sources = _sources(benchmark, seed)
     ordered = in_order(list(sources), None if order is None else tuple(order), benchmark.name)
-    loaders = [_loader(source, context, shots, lists) for source in ordered]
+    loaders = [_loader(source, context, shots, lists, benchmark.refill) for source in ordered]
     tasks = LazyTasks([source.name for source in ordered], loaders)
     return LoadedBenchmark(benchmark, tasks, chosen, seed, shots)
 
@@ -122,7 +122,7 @@ def _sources(benchmark: Benchmark, seed: int) -> tuple[TaskSource, ...]:
 
 
 def _loader(
-    source: TaskSource, context: TaskContext, shots: int | None, lists: Path | None
+    source: TaskSource, context: TaskContext, shots: int | None, lists: Path | None, refill: bool
 ) -> Callable[[], Task]:
     """How to load one task, few-shot if wanted."""
 
@@ -136,6 +136,6 @@ def _loader(
             path = lists / folder.replace("-", "") / f"shot_{shots}-seed_{context.seed}.json"
             if path.is_file():
                 return listed_task(task, path, folder)
-        return few_shot_task(task, shots, context.seed)
+        return few_shot_task(task, shots, context.seed, refill)
 
     return load

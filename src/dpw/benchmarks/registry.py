@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Sequence
 
 from dpw.benchmarks.benchmark import Benchmark, Captioned
-from dpw.benchmarks.sources import Cifar100Step, PublicTask
+from dpw.benchmarks.sources import Cifar100Step, PublicTask, XTailTask
 from dpw.data.task import Task
 
 ORDER_1 = (
@@ -33,12 +33,39 @@ ORDER_2 = (
     "eurosat",
     "cifar100",
 )
+X_TAIL_1 = tuple(name for name in ORDER_1 if name != "cifar100")
+X_TAIL_2 = (
+    "stanfordcars",
+    "aircraft",
+    "oxfordpet",
+    "food",
+    "sun397",
+    "mnist",
+    "flowers",
+    "dtd",
+    "caltech101",
+    "eurosat",
+)
 DIKI_FEW_SHOT = ("aircraft", "caltech101", "cifar100", "dtd", "flowers", "food", "stanfordcars", "sun397")
 
 
 def _public(names: Sequence[str]) -> tuple[PublicTask, ...]:
     """One task for each public dataset."""
     return tuple(PublicTask(name) for name in names)
+
+
+def _x_tail(name: str, which: str, names: Sequence[str], shots: int | None) -> Benchmark:
+    """X-TAIL: ten domains, every image classified among all 1100 classes at every step."""
+    images = "all training images" if shots is None else f"{shots} images a class"
+    return Benchmark(
+        name,
+        f"ten domains, {which} order, {images}, all classes of all domains as candidates",
+        "cross-domain",
+        "coop",
+        tuple(XTailTask(task) for task in names),
+        shots=shots,
+        refill=True,
+    )
 
 
 def _cifar100_steps(steps: int) -> Benchmark:
@@ -98,6 +125,10 @@ _ENTRIES = (
         _public(ORDER_1),
         merge_equal_names=True,
     ),
+    _x_tail("x-tail", "alphabetical", X_TAIL_1, 16),
+    _x_tail("x-tail-order2", "second", X_TAIL_2, 16),
+    _x_tail("x-tail-full", "alphabetical", X_TAIL_1, None),
+    _x_tail("x-tail-full-order2", "second", X_TAIL_2, None),
     _cifar100_steps(10),
     _cifar100_steps(20),
     _cifar100_steps(50),
@@ -105,6 +136,14 @@ _ENTRIES = (
         "mini",
         "small rendered domains and handwritten digits, no download",
         "task-incremental",
+        "coop",
+        build=_mini_tasks,
+        outside=_mini_outside,
+    ),
+    Benchmark(
+        "mini-x-tail",
+        "mini with all classes of all domains as candidates",
+        "cross-domain",
         "coop",
         build=_mini_tasks,
         outside=_mini_outside,

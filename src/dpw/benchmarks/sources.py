@@ -5,6 +5,7 @@ import random
 from dataclasses import dataclass
 
 from dpw.benchmarks.benchmark import TaskContext
+from dpw.data.prompts import DEFAULT_TEMPLATE
 from dpw.data.public import get_dataset, templates
 from dpw.data.split import Split
 from dpw.data.task import Task
@@ -15,6 +16,8 @@ ZSCL_CIFAR100_ORDER = (
     *(1, 28, 6, 46, 62, 82, 53, 9, 31, 75, 38, 63, 33, 74, 27, 22, 36, 3, 16, 21, 60, 19, 70, 90, 89),
     *(43, 5, 42, 65, 76, 40, 30, 23, 85, 2, 95, 56, 48, 71, 64, 98, 13, 99, 7, 34, 55, 54, 26, 35, 39),
 )
+
+X_TAIL_NAMES = {"eurosat": "{} satellite location", "mnist": 'number: "{}"'}  # all others stay as they are
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,33 @@ class PublicTask:
     def sizes(self, protocol: str) -> dict[str, int | None]:
         """The official figures."""
         return dataclasses.asdict(get_dataset(self.name).expected[protocol])
+
+
+@dataclass(frozen=True)
+class XTailTask:
+    """A public dataset as X-TAIL asks about it: one template, two changed class names, no validation images.
+
+    Splits are CoOp's, except MNIST's, which is whole.
+    """
+
+    name: str
+
+    def load(self, context: TaskContext) -> Task:
+        """Load it from the data root and rename its classes."""
+        splits = dataclasses.replace(context, protocol=self._protocol(), _loaded={})
+        whole = splits.public(self.name)
+        names = tuple(X_TAIL_NAMES.get(self.name, "{}").replace("{}", name) for name in whole.classes)
+        return dataclasses.replace(
+            whole, classes=names, templates=(DEFAULT_TEMPLATE,), val=None, protocol=context.protocol
+        )
+
+    def sizes(self, protocol: str) -> dict[str, int | None]:  # noqa: ARG002 (it has its own splits)
+        """The official figures."""
+        return dataclasses.asdict(get_dataset(self.name).expected[self._protocol()]) | {"val": None}
+
+    def _protocol(self) -> str:
+        """Whose splits are used."""
+        return "zscl" if self.name == "mnist" else "coop"
 
 
 @dataclass(frozen=True)

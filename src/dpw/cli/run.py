@@ -39,7 +39,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run methods through a benchmark and measure every test set after every task."""
-    methods = (method or (MINI_METHODS if benchmark == "mini" else "dpw")).split(",")
+    methods = (method or (MINI_METHODS if benchmark in ("mini", "mini-x-tail") else "dpw")).split(",")
     many_seeds = [int(part) for part in seeds.split(",")] if seeds else [seed]
     common = {
         "benchmark": benchmark,

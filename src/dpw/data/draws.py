@@ -33,10 +33,18 @@ def divide(labels: Sequence[int], fractions: Sequence[float], key: str) -> list[
     return [sorted(part) for part in parts]
 
 
-def few_shot(labels: Sequence[int], shots: int, *, seed: int, dataset: str, split: str) -> list[int]:
-    """Draw `shots` images of each class (all when there are fewer), by (seed, dataset, split) alone."""
+def few_shot(
+    labels: Sequence[int], shots: int, *, seed: int, dataset: str, split: str, refill: bool = False
+) -> list[int]:
+    """Draw `shots` images of each class, by (seed, dataset, split) alone.
+
+    Where there are fewer, all are taken, or with `refill` so many are drawn with repetition.
+    """
     generator = random.Random(f"{seed}-{dataset}-{split}")
     chosen: list[int] = []
     for indices in by_class(labels).values():
-        chosen += generator.sample(indices, min(shots, len(indices)))
+        if refill and len(indices) < shots:
+            chosen += generator.choices(indices, k=shots)
+        else:
+            chosen += generator.sample(indices, min(shots, len(indices)))
     return chosen

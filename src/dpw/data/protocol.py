@@ -10,8 +10,9 @@ from typing import Literal
 
 from dpw.errors import InputError
 
-# Whether an image of a learned task is classified among that task's classes or among all learned classes.
-Setting = Literal["task-incremental", "class-incremental"]
+# An image of a learned task is classified among that task's classes or among all learned classes; across
+# domains (X-TAIL) every image, of a learned task or not, among all classes of all tasks at every step.
+Setting = Literal["task-incremental", "class-incremental", "cross-domain"]
 
 
 @dataclass(frozen=True)

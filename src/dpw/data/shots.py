@@ -11,25 +11,27 @@ from dpw.data.task import Task
 from dpw.errors import InputError
 
 
-def few_shot_task(task: Task, shots: int, seed: int) -> Task:
+def few_shot_task(task: Task, shots: int, seed: int, refill: bool = False) -> Task:
     """Keep `shots` training and at most four validation images of each class; test stays complete.
 
-    The draw depends only on (seed, task name, split).
+    The draw depends only on (seed, task name, split). With `refill` a class with fewer training images is
+    drawn with repetition.
     """
     if shots < 1:
         raise InputError(f"shots is {shots}; give a whole number of at least 1")
     return dataclasses.replace(
         task,
-        train=_drawn(task.train, shots, seed, task.name, "train"),
+        train=_drawn(task.train, shots, seed, task.name, "train", refill),
         val=None
         if task.val is None
         else _drawn(task.val, min(shots, VAL_SHOTS_AT_MOST), seed, task.name, "val"),
     )
 
 
-def _drawn(split: Split, shots: int, seed: int, dataset: str, name: str) -> Split:
+def _drawn(split: Split, shots: int, seed: int, dataset: str, name: str, refill: bool = False) -> Split:
     """Draw from one split."""
-    return split.select(few_shot(split.labels, shots, seed=seed, dataset=dataset, split=name))
+    rows = few_shot(split.labels, shots, seed=seed, dataset=dataset, split=name, refill=refill)
+    return split.select(rows)
 
 
 def listed_task(task: Task, list_path: Path, folder: str) -> Task:

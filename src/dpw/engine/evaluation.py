@@ -47,17 +47,21 @@ class Evaluator:
     should_stop: Callable[[], bool] = never
 
     def row(self, method: Method, tasks: Sequence[Task]) -> list[TestResult]:
-        """Accuracy on every test set; learned ones by the setting's class list, others by their own."""
-        method.eval()
-        return [self.test(method, task) for task in tasks]
+        """Accuracy on every test set; learned ones by the setting's class list, others by their own.
 
-    def test(self, method: Method, task: Task) -> TestResult:
-        """Accuracy on one test set."""
+        Across domains all are asked among the classes of all tasks, learned or not.
+        """
+        method.eval()
+        domains = [own_group(task) for task in tasks] if self.setting == "cross-domain" else []
+        return [self.test(method, task, domains) for task in tasks]
+
+    def test(self, method: Method, task: Task, domains: Sequence[ClassGroup] = ()) -> TestResult:
+        """Accuracy on one test set; `domains` are the groups of all tasks in the cross-domain setting."""
         split = task_test_split(task)
         learned = task.name in method.task_names
         if not learned and not method.zero_shot:
             return TestResult(None, len(split))
-        question = self.question(method, task) if learned else Candidates.among(own_group(task))
+        question = self.question(method, task, domains)
         names = [name for _, name in question.classes]
         correct, routed = 0, torch.zeros(len(method.tasks), dtype=torch.long)
         for rows, images in self.batches(split):
@@ -78,9 +82,11 @@ class Evaluator:
         with self.accelerator.split_between_processes(rows) as own:
             return [(batch, source.images(batch)) for batch in own]
 
-    def question(self, method: Method, task: Task) -> Candidates:
-        """Between which classes a learned test set is asked."""
-        if self.setting == "task-incremental":
+    def question(self, method: Method, task: Task, domains: Sequence[ClassGroup] = ()) -> Candidates:
+        """Between which classes a test set is asked."""
+        if self.setting == "cross-domain" and method.zero_shot:
+            return Candidates.across(domains)
+        if self.setting == "task-incremental" or task.name not in method.task_names:
             return Candidates.among(own_group(task))
         return Candidates.learned([learned.group() for learned in method.tasks])
 

@@ -109,6 +109,12 @@ def split_for_trials(task: Task) -> tuple[Task, Split | None]:
     return replace(task, train=task.train.select(rest), val=None), task.train.select(rows)
 
 
+def with_judges(task: Task) -> Task:
+    """The task with the images that judge as its validation images, for methods that choose on them."""
+    smaller, judges = split_for_trials(task)
+    return replace(smaller, val=judges)
+
+
 def find_plan(trainer: Trainer, method: Method, task: Task, wishes: Wishes) -> Plan:
     """Try the method's rates on some of the images, and size the training by all of them."""
     began = time.monotonic()

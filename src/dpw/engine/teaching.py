@@ -12,7 +12,7 @@ from dpw.data.task import Task
 from dpw.engine.evaluation import own_group
 from dpw.engine.feeding import SplitImages
 from dpw.engine.probe import probe_predictions
-from dpw.engine.recipe import VARIATION, Plan, Wishes, every_image, find_plan
+from dpw.engine.recipe import VARIATION, Plan, Wishes, every_image, find_plan, with_judges
 from dpw.engine.training import Trainer, training_identity
 from dpw.errors import InputError
 from dpw.methods import Candidates, Method, configure
@@ -96,7 +96,8 @@ def teach(
         plan = find_plan(trainer, method, whole, wishes)
         if checkpoint is not None:
             checkpoint.write_plan(plan.as_json())
-    trainer.fit(method, whole, checkpoint, plan.training(), VARIATION)
+    fitted = with_judges(whole) if method.uses_validation else whole
+    trainer.fit(method, fitted, checkpoint, plan.training(), VARIATION)
     method.tasks[-1].details["training"] = plan.as_json()
     return report(trainer, method, whole, plan, time.monotonic() - began)
 

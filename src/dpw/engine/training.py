@@ -67,6 +67,8 @@ class Trainer:
             # A half-learned task must not be mistaken for a learned one.
             method.abandon(before)
             raise
+        finally:
+            method.validation = None
         self.callback.on_end(task.name)
         return position
 
@@ -96,7 +98,10 @@ class Trainer:
         method.pixel_cache = self.cache
         prepare_towers(method)
         self.reseed(task, "begin")
-        return SplitImages(task.train, self.cache, self.accelerator.device)
+        device = self.accelerator.device
+        there = task.val is not None and len(task.val)
+        method.validation = SplitImages(task.val, self.cache, device) if there and task.val else None
+        return SplitImages(task.train, self.cache, device)
 
     def reseed(self, task: Task, when: str) -> None:
         """Make what is drawn from now on depend only on the run's seed, the task and the moment."""

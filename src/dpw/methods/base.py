@@ -99,8 +99,10 @@ class Method(nn.Module, ABC):
     routes: ClassVar[bool] = False  # decides itself which task an image belongs to
     isolated: ClassVar[bool] = False  # a task's tensors never change once it is learned
     zero_shot: ClassVar[bool] = True  # whether it can answer among classes it has never learned
+    trains: ClassVar[bool] = True  # whether a task is learned by gradient; otherwise it is only computed
     shared: ClassVar[tuple[str, ...]] = ()
     temporary: ClassVar[tuple[str, ...]] = ()
+    uses_validation: ClassVar[bool] = False  # chooses settings of its own on validation images
     folder_rates: ClassVar[tuple[float, ...]] = ()  # Adam's, tried where a person's folder is learned
     folder_settings: ClassVar[Mapping[str, Any]] = {}  # what suits a person's folder besides
 
@@ -113,6 +115,9 @@ class Method(nn.Module, ABC):
         self.config = config
         self.tasks: list[LearnedTask] = []
         self.bank = nn.ModuleList()
+        self.validation: TaskImages | None = (
+            None  # of the task being learned, set by training; never trained on
+        )
         self.reference = ReferenceData()  # used where no setting names reference data
         self.step = 0  # set before every training batch, so that what a method draws depends on it alone
         self.feature_cache: FeatureCache | None = None  # given by an evaluation that asks about images again

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpw.data.prompts import DEFAULT_TEMPLATE, spell
+from dpw.data.prompts import DEFAULT_TEMPLATE, readable, spell
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,9 @@ class Candidates:
     """The class list of one question to a method.
 
     `by_task` asks over all learned tasks at once (class-incremental): each group is the learned task of that
-    name and is scored with that task's own parameters. Otherwise the one group is any class list (that of a
-    test set, or zero-shot classes), scored with whichever task each image is routed to.
+    name and is scored with that task's own parameters. Otherwise one group is any class list (that of a
+    test set, or zero-shot classes), scored with whichever task each image is routed to; several groups are
+    domains of which some are learned and some are not (X-TAIL).
     """
 
     groups: tuple[ClassGroup, ...]
@@ -41,7 +42,30 @@ class Candidates:
         """Choose between all classes of all learned tasks."""
         return cls(tuple(groups), by_task=True)
 
+    @classmethod
+    def across(cls, groups: Sequence[ClassGroup]) -> "Candidates":
+        """Choose between all classes of domains of which only some are learned."""
+        return cls(tuple(groups))
+
+    @property
+    def spans_domains(self) -> bool:
+        """Whether classes of several domains stand against each other."""
+        return self.by_task or len(self.groups) > 1
+
     @property
     def classes(self) -> list[tuple[str, str]]:
         """Every candidate as (group, class), in the order of the logits."""
         return [(group.name, name) for group in self.groups for name in group.classes]
+
+    def known_to(self, task: str, classes: Sequence[str]) -> dict[int, int]:
+        """Which candidates a task knows: position among the logits to the number of the task's own class.
+
+        A group of the task's name is its own; where there is none, classes are known by their names.
+        """
+        own = {readable(name): number for number, name in enumerate(classes)}
+        named = any(group.name == task for group in self.groups)
+        return {
+            place: own[readable(name)]
+            for place, (group, name) in enumerate(self.classes)
+            if readable(name) in own and (group == task or not named)
+        }

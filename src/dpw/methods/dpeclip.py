@@ -81,7 +81,8 @@ class DPeCLIP(Method):
     seen by them, the text token stands behind the start of the prompt. Because an extra token always takes
     some attention, a task starts near plain CLIP, not exactly at it. Asked about a class list, only tasks
     that know all its classes are considered, so unseen class lists get plain CLIP's answer. Asked about all
-    learned classes, only the chosen task's can win.
+    learned classes, only the chosen task's can win; where domains that are not learned stand beside, their
+    classes and those of other tasks are compared as plain CLIP has them.
     """
 
     name = "dpeclip"
@@ -134,9 +135,9 @@ class DPeCLIP(Method):
         return self.router.route(self.frozen_features(images), vote, among)
 
     def choose(self, images: Images, candidates: Candidates) -> Tensor:
-        """Class-incremental: any task. Else only tasks that know all candidates; plain CLIP without any."""
+        """Among several domains: any task. Else only those that know all candidates, or plain CLIP."""
         among = None
-        if not candidates.by_task:
+        if not candidates.spans_domains:
             names = {name for _, name in candidates.classes}
             among = [index for index, task in enumerate(self.tasks) if names <= set(task.classes)]
             if not among:

@@ -19,6 +19,7 @@ class ZeroShot(Method):
     name = "zero-shot"
     summary = "plain CLIP, nothing is learned"
     isolated = True
+    trains = False
 
     def __init__(self, backbone: Backbone, config: MethodConfig) -> None:
         """Answer as plain CLIP."""

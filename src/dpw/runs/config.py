@@ -53,7 +53,7 @@ class RunOptions:
 
 def default_model(benchmark: str) -> str | None:
     """The embedded CLIP for the embedded benchmark; any other must be named, since it may be fetched."""
-    return MINI if benchmark == MINI else None
+    return MINI if benchmark in (MINI, f"{MINI}-x-tail") else None
 
 
 def method_config(config: RunConfig) -> MethodConfig:

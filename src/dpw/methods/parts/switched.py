@@ -78,13 +78,14 @@ class SwitchedAnswers:
 
     def _cosines(self, index: int, features: Tensor, candidates: Candidates) -> list[Tensor]:
         """Cosines of images of one task with every group of candidates."""
-        if not (candidates.by_task and self.own_classes_only) or index == PLAIN:
+        if not (candidates.spans_domains and self.own_classes_only) or index == PLAIN:
             return [features @ self.text_features(index, group).T for group in candidates.groups]
         own = self.method.tasks[index].name
+        behind = COSINE_RANGE if candidates.by_task else 0.0
         return [
             features @ self.text_features(index, group).T
             if group.name == own
-            else features @ self.text_features(PLAIN, group).T - COSINE_RANGE
+            else features @ self.text_features(PLAIN, group).T - behind
             for group in candidates.groups
         ]
 

@@ -1,0 +1,189 @@
+"""DPW inside, a closed-form head per task outside: ridge regression on frozen and adapted features."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dpw.clip.backbone import Backbone
+from dpw.data.images import Images
+from dpw.methods.bank import HostTensors
+from dpw.methods.base import TaskImages
+from dpw.methods.candidates import Candidates
+from dpw.methods.dpw.config import MINI, DPWConfig
+from dpw.methods.dpw.method import DPW
+from dpw.methods.parts.heads import HeadAnswers
+from dpw.methods.parts.ridge_head import Labelled, RidgeHead, Seen, fit_head
+from dpw.methods.registry import register
+from dpw.methods.tensors import strip_prefix
+
+PATCHES = "patches"
+HEAD = "head"  # under which name a task's module holds its head
+TEXTS = ("frozen_texts", "adapted_texts")  # the task's own class features, stored with the head
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "frozen": {"views": ("frozen",)},
+    "adapted": {"views": ("adapted",)},
+    "no-patches": {"views": ("frozen", "adapted")},
+    "use-validation": {"use_validation": True},
+}
+
+
+class DPWRidgeConfig(DPWConfig):
+    """DPW's settings and what the head looks at."""
+
+    views: tuple[Literal["frozen", "adapted", "patches"], ...] = ("frozen", "adapted", "patches")
+    use_validation: bool = False  # let validation images join the regression once everything is chosen
+
+
+@register(mini=MINI | {"adapter_rank": 16, "training.epochs": 10}, **VARIANTS)
+class DPWRidge(DPW):
+    """DPW trained as usual; outside of CLIP each task has a head that is solved, not trained.
+
+    DPW decides per token inside the towers; [RAIL](rail.md) and caches decide per class outside. This joins
+    them, and is ours: no paper has it. A task is learned as by [DPW](dpw.md). Then its training images are
+    seen in three views: the frozen feature f, the feature a that the task adapts at full weight, and the mean
+    frozen patch token after the middle block. A Gaussian-kernel ridge regression on the three predicts what
+    zero-shot probabilities leave unexplained (one-hot minus prior), and its values are added to DPW's own
+    text logits with two shares q and t.
+
+    **What is chosen, and on what.** Penalty and temperature of the prior: by the likelihood of the training
+    images, each predicted by all others in closed form, and of the validation images; not the best pair but
+    an average weighted by likelihood. q and t: by the likelihood of the validation images; without any,
+    constants. Test images choose nothing.
+
+    **Who speaks.** Only tasks that know a candidate by name, and only about these; if none does, the answer
+    is plain CLIP's to the last bit. Between several tasks the Gaussian over frozen features decides, an image
+    that is far less likely than a task's own images is left to plain CLIP, and so is the mass that plain CLIP
+    gives to candidates nobody has learned. So the class list helps to find the task, as it does for RAIL;
+    asked about all learned classes, the image alone decides.
+
+    Tasks are kept apart: any order gives the same head, and forgetting one is as if it had never been. A task
+    keeps **features of its training images** (at most 2048; beyond, they are landmarks), in single precision.
+    Presets `frozen`, `adapted` and `no-patches` leave views out; `use-validation` lets the validation images
+    join the regression after everything is chosen. [Rivals](../rivals.md) has measurements.
+    """
+
+    name = "dpw-ridge"
+    summary = "ours: DPW inside, a closed-form ridge head per task outside"
+    status = "our own; not published"
+    config_class = DPWRidgeConfig
+    config: DPWRidgeConfig
+    uses_validation = True
+    folder_settings: ClassVar[Mapping[str, Any]] = {
+        "router_features": "image+patches",
+        "use_validation": True,
+    }
+
+    def __init__(self, backbone: Backbone, config: DPWRidgeConfig) -> None:
+        """DPW's own answers train; heads answer."""
+        super().__init__(backbone, config)
+        self.heads = HeadAnswers(self, self.head_logits, self.answers.router_features)
+
+    def end_task(self, images: TaskImages) -> None:
+        """Close the task as DPW does, then solve its head with the selected weights."""
+        super().end_task(images)
+        module: Any = self.bank[-1]
+        with torch.no_grad():
+            texts = self._texts(len(self.bank) - 1)
+            features, labels = self._gathered(images)
+            train, held_out = Labelled(self._seen(features, texts), labels), None
+            if self.validation is not None:
+                kept_apart, own = self._gathered(self.validation)
+                held_out = Labelled(self._seen(kept_apart, texts), own)
+            head = fit_head(train, held_out, self.config.use_validation)
+        module[HEAD] = HostTensors(head.tensors() | texts)
+
+    # ------------------------------------------------------------------------------------------ answering
+
+    def logits(self, images: Images, candidates: Candidates) -> Tensor:
+        """The heads of the tasks that know a candidate, mixed with plain CLIP."""
+        return self.heads.logits(images, candidates)
+
+    def head_logits(self, index: int, images: Images) -> Tensor:
+        """What a task says about its own classes, at full weight."""
+        stored = self._head(index).tensors
+        features = {"frozen": self.frozen_features(images), "adapted": self._adapted_features(index, images)}
+        if PATCHES in self.config.views:
+            features[PATCHES] = self._patches(images)
+        on_host = {view: found.cpu().double() for view, found in features.items()}
+        return RidgeHead.stored(stored).logits(self._seen(on_host, stored))
+
+    def _head(self, index: int) -> HostTensors:
+        """The head of one task."""
+        module: Any = self.bank[index]
+        found: HostTensors = module[HEAD]
+        return found
+
+    def _adapted_features(self, index: int, images: Images) -> Tensor:
+        """Normalised image features with one task at full weight, kept from question to question."""
+
+        def compute(rows: Any) -> Tensor:
+            """Only those that were never seen."""
+            return self._adapt(index, images.pixels(rows))
+
+        return self.recall(images, [("full", index)] * len(images), compute)
+
+    def _adapt(self, index: int, pixels: Tensor) -> Tensor:
+        """Normalised image features with one task at full weight."""
+        adaptation = self.image_adaptation(index, None, None)
+        return F.normalize(self.backbone.encode_images(pixels, adaptation), dim=-1)
+
+    def _patches(self, images: Images) -> Tensor:
+        """Mean frozen patch tokens, kept from question to question."""
+
+        def compute() -> Tensor:
+            """Only those that were never seen."""
+            ways = ["patches"] * len(images)
+            return self.recall(images, ways, lambda rows: self._mean_patch(images.pixels(rows)))
+
+        return images.once("patches", compute)
+
+    def _mean_patch(self, pixels: Tensor) -> Tensor:
+        """The mean patch token after the middle block, `(B, D)`."""
+        tokens = self.backbone.image_tokens(pixels, blocks=max(self.backbone.image_shape.blocks // 2, 1))
+        return tokens[:, 1:].mean(dim=1)
+
+    # ------------------------------------------------------------------------------------------- learning
+
+    def _texts(self, index: int) -> dict[str, Tensor]:
+        """Frozen and adapted features of the task's classes as they are asked at test time, `(C, E)`."""
+        group = self.tasks[index].group()
+        full, nothing_cut = torch.ones(1), torch.zeros(1, dtype=torch.bool)
+        adapted = self.answers.encode_texts(index, group, full, nothing_cut)[0]
+        return dict(zip(TEXTS, (self.frozen_text_features(group).cpu(), adapted.cpu()), strict=True))
+
+    def _gathered(self, images: TaskImages) -> tuple[dict[str, Tensor], Tensor]:
+        """Every view of the newest task's images, and their labels, on the host."""
+        views: dict[str, list[Tensor]] = {"frozen": [], "adapted": [], PATCHES: []}
+        labels = []
+        for pixels, own in images.batches():
+            views["frozen"].append(self.frozen_image_features(pixels))
+            views["adapted"].append(self._adapt(len(self.bank) - 1, pixels))
+            views[PATCHES].append(self._mean_patch(pixels))
+            labels.append(own.cpu())
+        return {view: torch.cat(parts).cpu().double() for view, parts in views.items()}, torch.cat(labels)
+
+    def _seen(self, features: Mapping[str, Tensor], texts: Mapping[str, Tensor]) -> Seen:
+        """What the head looks at: the chosen views and both sorts of logits."""
+        scale = float(self.backbone.logit_scale)
+        frozen, adapted = (texts[name].double() for name in TEXTS)
+        logits = scale * features["frozen"] @ frozen.T, scale * features["adapted"] @ adapted.T
+        return Seen(tuple(features[view] for view in self.config.views), *logits)
+
+    # ----------------------------------------------------------------------------------- state, as tensors
+
+    def stored_module(self, tensors: Mapping[str, Tensor]) -> nn.ModuleDict:
+        """DPW's module, and room for the head."""
+        module = super().stored_module(tensors)
+        module[HEAD] = HostTensors(strip_prefix(f"{HEAD}.", tensors))
+        return module
+
+    def parameter_count(self) -> int:
+        """DPW's parameters, and every number of the heads."""
+        bank: Any = self.bank
+        heads = [module[HEAD] for module in bank if HEAD in module]
+        numbers: int = sum(tensor.numel() for head in heads for tensor in head.tensors.values())
+        return super().parameter_count() + numbers

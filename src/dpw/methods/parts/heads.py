@@ -1,0 +1,128 @@
+"""Answering with a head per task outside of CLIP; who may speak follows from the class list and the image.
+
+Only tasks that know a candidate's name may speak, and only about the candidates they know. Between several,
+a Gaussian over frozen features decides how much each counts. An image that belongs to none, and every
+question without a learned name, is plain CLIP's.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dpw.clip.backbone import Backbone
+from dpw.data.images import Images
+from dpw.methods.bank import HostTensors
+from dpw.methods.base import Method
+from dpw.methods.candidates import Candidates
+from dpw.methods.parts.plain import PlainAnswers
+from dpw.methods.routing.estimation import projection_target
+from dpw.methods.routing.gaussian import GaussianRouter, fitted_gaussian
+from dpw.methods.routing.route import Route
+
+ROUTER = "router"  # under which name a task's module holds its Gaussian
+FLOOR = 1e-7  # on the diagonal of a Gaussian's covariance, as in the paper
+GATE = 0.825  # the paper's, for what a route says of an image
+SHARPNESS = 4.0  # of the choice between tasks: softmax(4 · ℓ / feature width)
+LOWEST, STEEPNESS = -4.0, 2.0  # belonging is σ(2(z + 4)), z the likelihood in the terms of held-out images
+CLIP_TEMPERATURE = 0.35  # zero-shot probabilities are overconfident; times CLIP's own logit scale
+NORMAL_QUARTILES = 1.349  # how many deviations of a normal distribution lie between its quartiles
+ENOUGH = 10  # own images without which nothing is known of their spread
+
+HeadLogits = Callable[[int, Images], Tensor]  # task and images to logits (B, C of the task), float64, host
+RouterFeatures = Callable[[Images], Tensor]  # what the Gaussians look at (B, E)
+
+
+class HeadAnswers:
+    """Mixes what the heads of tasks say with plain CLIP: (1 − Σ r_t) p_clip + Σ r_t p_t, r_t = π_t · w_t · M.
+
+    π_t is the share of a task among those that may speak, w_t how far the image belongs to it, M the mass
+    plain CLIP gives to the candidates that any of them knows. Each module of the method's bank holds its
+    Gaussian under `router`, with the likelihoods of its own left-out images.
+    """
+
+    def __init__(
+        self, method: Method, head_logits: HeadLogits, router_features: RouterFeatures | None = None
+    ) -> None:
+        """`head_logits(index, images)` is what a task says about its own classes.
+
+        The Gaussians look at plain CLIP's features, or at `router_features(images)`.
+        """
+        self.method, self.head_logits = method, head_logits
+        self.router_features = router_features or method.frozen_features
+        self.plain = PlainAnswers(method)
+        self.router = GaussianRouter(self._gaussians, GATE, fitted=True)
+
+    def _gaussians(self) -> Sequence[HostTensors]:
+        """The Gaussians of all tasks."""
+        bank: Any = self.method.bank
+        return [module[ROUTER] for module in bank]
+
+    def task_logits(self, pixels: Tensor) -> Tensor:
+        """The newest head alone, over its own classes."""
+        logits = self.head_logits(len(self.method.tasks) - 1, Images.of(pixels))
+        return logits.to(self.method.backbone.logit_scale)
+
+    def route(self, images: Images) -> Route | None:
+        """Identify the task of every image from its frozen features."""
+        if not self.method.tasks:
+            return None
+        return self.router.route(self.router_features(images))
+
+    def typicality(self, images: Images) -> Tensor | None:
+        """How typical every image is of every task `(B, T)`."""
+        return self.router.typicality(self.router_features(images)) if self.method.tasks else None
+
+    def logits(self, images: Images, candidates: Candidates) -> Tensor:
+        """Log-probabilities of the mixture, or plain CLIP's logits where no task knows a candidate."""
+        plain = self.plain.logits(images, candidates)
+        known = [candidates.known_to(task.name, task.classes) for task in self.method.tasks]
+        # By name, not by position: in any order of learning the sums below are the same to the last bit.
+        speakers = sorted(
+            (index for index, columns in enumerate(known) if columns),
+            key=lambda index: self.method.tasks[index].name,
+        )
+        if not speakers:
+            return plain
+        weight = self._weights(images, speakers)
+        calm = (CLIP_TEMPERATURE * plain.cpu().double()).softmax(dim=1)
+        weight = weight * calm[:, sorted({place for index in speakers for place in known[index]})].sum(
+            dim=1, keepdim=True
+        ).clamp(max=1)
+        mixed = (1 - weight.sum(dim=1, keepdim=True)).clamp(min=0) * calm
+        for column, index in enumerate(speakers):
+            places, own = list(known[index].keys()), list(known[index].values())
+            spoken = self.head_logits(index, images)[:, own].softmax(dim=1)
+            mixed[:, places] += weight[:, column : column + 1] * spoken
+        return mixed.clamp(min=torch.finfo(torch.float64).tiny).log().to(plain)
+
+    def _weights(self, images: Images, speakers: list[int]) -> Tensor:
+        """π_t · w_t of the tasks that may speak, `(B, S)`."""
+        tasks = self._gaussians()
+        likelihood = self.router.log_likelihood(self.router_features(images))[:, speakers]
+        share = (SHARPNESS * likelihood / len(tasks[0]["mean"])).softmax(dim=1)
+        median, spread = zip(*(own_likelihood(tasks[index]) for index in speakers), strict=True)
+        z = (likelihood - torch.stack(median)) / torch.stack(spread)
+        return share * torch.sigmoid(STEEPNESS * (z - LOWEST))
+
+    def clear(self) -> None:
+        """Drop kept text features."""
+        self.plain.clear()
+
+
+def task_gaussian(features: Tensor, backbone: Backbone) -> HostTensors:
+    """The Gaussian of a task over plain CLIP's features, with the likelihoods of its own left-out images."""
+    return fitted_gaussian(features, projection_target(*backbone.image_projection()), FLOOR)
+
+
+def own_likelihood(task: HostTensors) -> tuple[Tensor, Tensor]:
+    """Median and spread of the log-likelihood of a task's own left-out images.
+
+    A handful of images says nothing about a spread, and then every image belongs.
+    """
+    own = task.tensors.get("own", torch.empty(0))
+    if len(own) < ENOUGH:
+        return torch.zeros((), dtype=torch.float64), torch.tensor(torch.inf, dtype=torch.float64)
+    low, median, high = own.quantile(own.new_tensor([0.25, 0.5, 0.75]))
+    return median, ((high - low) / NORMAL_QUARTILES).clamp(min=torch.finfo(torch.float32).eps)
