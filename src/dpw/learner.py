@@ -2,29 +2,30 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import torch
-from PIL import Image
 
 from dpw.clip.backbone import Backbone
-from dpw.data.pixels import ImageLike, PixelCache, cache_folder
+from dpw.data.pixels import PixelCache, cache_folder
 from dpw.data.protocol import Setting
 from dpw.data.task import Task
 from dpw.engine.callbacks import TrainingCallback, never
 from dpw.engine.devices import default_device, make_accelerator
 from dpw.engine.evaluation import Evaluator, TestResult
-from dpw.engine.prediction import Prediction, predict_images
+from dpw.engine.prediction import Prediction
+from dpw.engine.predictor import Predictor
+from dpw.engine.progress import usual_callback
 from dpw.engine.training import Trainer, training_identity
 from dpw.errors import InputError
-from dpw.methods import METHODS, Candidates, ClassGroup, Method, configure
+from dpw.methods import METHODS, Method, configure
 from dpw.storage import model_folder
 from dpw.storage.checkpoint import TrainingCheckpoint
 
 __all__ = ["Backbone", "ContinualCLIP", "Prediction", "Setting", "Task", "TrainingCallback"]
 
 
-class ContinualCLIP:
+class ContinualCLIP(Predictor):
     """A CLIP that learns tasks one after another and predicts without being told which task an image is from.
 
     Example:
@@ -39,8 +40,7 @@ class ContinualCLIP:
 
     def __init__(self, method: Method, cache: PixelCache | None = None) -> None:
         """Wrap a method that stands on a backbone; use `from_pretrained` instead."""
-        self.method = method
-        self.cache = cache or PixelCache(method.backbone.preprocessing, cache_folder())
+        super().__init__(method, cache or PixelCache(method.backbone.preprocessing, cache_folder()))
 
     @classmethod
     def from_pretrained(
@@ -123,7 +123,7 @@ class ContinualCLIP:
             seed: decides initial values, the order of images and augmentation.
             checkpoint: a folder for the state of the training; the same call goes on from what is there.
             checkpoint_seconds: how often the state is written.
-            callback: hears of every step.
+            callback: hears of every step; by default a bar in notebooks, and silence elsewhere.
             should_stop: asked after every step; True saves the state and raises `Interrupted`.
             accelerator: an Accelerator of your own, for several processes or mixed precision.
 
@@ -145,7 +145,7 @@ class ContinualCLIP:
             accelerator=accelerator or make_accelerator(),
             seed=seed,
             checkpoint_seconds=checkpoint_seconds,
-            callback=callback or TrainingCallback(),
+            callback=callback or usual_callback(),
             should_stop=should_stop,
         )
         state = None
@@ -174,100 +174,6 @@ class ContinualCLIP:
             known = ", ".join(self.tasks) or "none"
             raise InputError(f"no task called {name!r} is learned; learned are: {known}")
         self.method.forget(self.tasks.index(name))
-
-    @property
-    def tasks(self) -> list[str]:
-        """Names of the learned tasks in order.
-
-        Example:
-            >>> from dpw import ContinualCLIP
-            >>> ContinualCLIP.from_pretrained("mini").tasks
-            []
-        """
-        return self.method.task_names
-
-    # ------------------------------------------------------------------------------------------- predict
-
-    @overload
-    def predict(  # type: ignore[overload-overlap]
-        self, images: ImageLike, *, classes: Sequence[str] | None = None, template: str = ..., top: int = ...
-    ) -> Prediction: ...
-
-    @overload
-    def predict(
-        self,
-        images: Sequence[ImageLike],
-        *,
-        classes: Sequence[str] | None = None,
-        template: str = ...,
-        top: int = ...,
-    ) -> list[Prediction]: ...
-
-    def predict(
-        self,
-        images: ImageLike | Sequence[ImageLike],
-        *,
-        classes: Sequence[str] | None = None,
-        template: str = "a photo of a {}.",
-        top: int = 5,
-    ) -> Prediction | list[Prediction]:
-        """Classify images among all learned classes, or among given ones, learned or not.
-
-        Args:
-            images: one image (a path or a picture of Pillow's) or several.
-            classes: choose between these names; all learned classes by default.
-            template: the prompt for given classes, with {} for the name.
-            top: how many classes a prediction names at most.
-
-        Returns:
-            A prediction for one image, or a list of them. An image that cannot be read gets an `error`, and
-            the others are still answered.
-
-        Raises:
-            InputError: nothing is learned and no classes are given, or the classes or template make no sense.
-
-        Example:
-            >>> from PIL import Image
-            >>> from dpw import ContinualCLIP
-            >>> learner = ContinualCLIP.from_pretrained("mini")
-            >>> answer = learner.predict(Image.new("RGB", (32, 32)), classes=["circle", "square"])
-            >>> answer.label in ("circle", "square"), len(answer.alternatives)
-            (True, 1)
-        """
-        question = self.question(classes, template)
-        single = isinstance(images, str | Path | Image.Image)
-        wanted: Sequence[ImageLike] = [images] if single else images  # type: ignore[assignment,list-item]
-        answers = predict_images(self.method, self.cache, wanted, question, top)
-        return answers[0] if single else answers
-
-    def question(self, classes: Sequence[str] | None, template: str = "a photo of a {}.") -> Candidates:
-        """Between which classes a prediction chooses: the given ones, or all learned ones.
-
-        Args:
-            classes: names of classes, each once; None for all learned ones.
-            template: the prompt for given classes, with {} for the name.
-
-        Returns:
-            The candidates, as `Method.logits` takes them.
-
-        Raises:
-            InputError: nothing is learned and no classes are given, or the classes or template make no sense.
-
-        Example:
-            >>> from dpw import ContinualCLIP
-            >>> ContinualCLIP.from_pretrained("mini").question(["crow", "swan"]).classes
-            [('given', 'crow'), ('given', 'swan')]
-        """
-        if classes is not None:
-            names = tuple(classes)
-            if not names or len(set(names)) != len(names):
-                raise InputError(f"give at least one class and each only once, not {list(names)}")
-            if template.count("{}") != 1:
-                raise InputError(f"the template {template!r} needs exactly one {{}} for the class name")
-            return Candidates.among(ClassGroup("given", names, (template,)))
-        if not self.tasks:
-            raise InputError("nothing is learned yet: learn a task first, or give classes to choose from")
-        return Candidates.learned([task.group() for task in self.method.tasks])
 
     # --------------------------------------------------------------------------------- measure and keep
 

@@ -1,17 +1,18 @@
 """Answers about single images: class, task and how sure a method is of both."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from PIL import Image
 from torch import Tensor
 
+from dpw.data.image_like import image_batches
 from dpw.data.images import Images
-from dpw.data.pixels import ImageLike, PixelCache, read_images
+from dpw.data.pixels import PixelCache, read_images
 from dpw.methods.base import Method
 from dpw.methods.candidates import Candidates
+from dpw.methods.routing.route import Route
 
 BATCH = 64
 
@@ -21,13 +22,15 @@ class Prediction:
     """What the model says about one image.
 
     Attributes:
-        image: the file, or `image N` for pictures that were given as objects.
+        image: the file, or `image N` for images that were given as objects.
         label: the most likely class, None if the image could not be read.
         probability: how likely it is among the classes that were asked for.
         task: the learned task it belongs to, None if nothing learned was asked for.
         confidence: how sure the model is of that task, in (0, 1); None for methods that do not decide.
         error: why the image could not be read.
         alternatives: the next classes with their probabilities.
+        typicality: how typical the image is of the learned task that fits it best, the less the stranger;
+            None for methods that do not ask.
 
     Example:
         >>> from dpw import Prediction
@@ -42,6 +45,7 @@ class Prediction:
     confidence: float | None = None
     error: str | None = None
     alternatives: tuple[tuple[str, float], ...] = ()
+    typicality: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Plain values that JSON knows; the label is called `class`, as users call it.
@@ -56,14 +60,11 @@ class Prediction:
 
 
 def predict_images(
-    method: Method, cache: PixelCache, images: Sequence[ImageLike], candidates: Candidates, top: int
-) -> list[Prediction]:
-    """A prediction for every image, in order; one that cannot be read says why and stops no other."""
-    answers: list[Prediction] = []
-    for start in range(0, len(images), BATCH):
-        chosen = images[start : start + BATCH]
-        names = [_name(image, start + row) for row, image in enumerate(chosen)]
-        pixels, errors = read_images(cache, chosen)
+    method: Method, cache: PixelCache, images: Iterable[Any], candidates: Candidates, top: int
+) -> Iterator[Prediction]:
+    """A prediction for every image, in order and while they come; one that cannot be read says why."""
+    for names, chosen in image_batches(images, BATCH):
+        pixels, errors = read_images(cache, chosen, names)
         readable = [row for row in range(len(chosen)) if row not in errors]
         found: list[Prediction] = []
         if readable:
@@ -71,8 +72,7 @@ def predict_images(
             found = _predict_batch(method, batch, [names[row] for row in readable], candidates, top)
         by_row = dict(zip(readable, found, strict=True))
         failed = {row: Prediction(names[row], error=str(error)) for row, error in errors.items()}
-        answers += [failed[row] if row in failed else by_row[row] for row in range(len(chosen))]
-    return answers
+        yield from (failed[row] if row in failed else by_row[row] for row in range(len(chosen)))
 
 
 def _predict_batch(
@@ -84,6 +84,7 @@ def _predict_batch(
     with torch.inference_mode():
         probabilities = method.logits(images, candidates).float().softmax(dim=1).cpu()
         route = method.route(images)
+    typical = _typicality(route)
     best = probabilities.topk(min(top, probabilities.shape[1]), dim=1)
     answers = []
     for row, name in enumerate(names):
@@ -96,10 +97,11 @@ def _predict_batch(
         if route is not None and task is not None:
             sure = float(route.confidence[row, tasks.index(task)])
         others = tuple((label, value) for (_, label), value in zip(ranked[1:], values[1:], strict=True))
-        answers.append(Prediction(name, ranked[0][1], values[0], task, sure, None, others))
+        known = None if typical is None else float(typical[row])
+        answers.append(Prediction(name, ranked[0][1], values[0], task, sure, None, others, known))
     return answers
 
 
-def _name(image: ImageLike, row: int) -> str:
-    """How an image is called in the answer."""
-    return f"image {row}" if isinstance(image, Image.Image) else str(image)
+def _typicality(route: Route | None) -> Tensor | None:
+    """How typical each image is of the task that fits it best `(B,)`."""
+    return None if route is None else route.confidence.amax(dim=1)
