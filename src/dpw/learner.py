@@ -8,6 +8,7 @@ import torch
 
 from dpw.clip.backbone import Backbone
 from dpw.data.pixels import PixelCache, cache_folder
+from dpw.data.prompts import DEFAULT_TEMPLATE
 from dpw.data.protocol import Setting
 from dpw.data.task import Task
 from dpw.engine.callbacks import TrainingCallback, never
@@ -16,6 +17,7 @@ from dpw.engine.evaluation import Evaluator, TestResult
 from dpw.engine.prediction import Prediction
 from dpw.engine.predictor import Predictor
 from dpw.engine.progress import usual_callback
+from dpw.engine.scoring import FolderScore, score_folder
 from dpw.engine.training import Trainer, training_identity
 from dpw.errors import InputError
 from dpw.methods import METHODS, Method, configure
@@ -179,7 +181,7 @@ class ContinualCLIP(Predictor):
 
     def evaluate(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[Task | str | Path],
         *,
         setting: Setting = "task-incremental",
         merge_equal_names: bool = False,
@@ -188,7 +190,8 @@ class ContinualCLIP(Predictor):
         """Measure accuracy on the test images of tasks, learned or not.
 
         Args:
-            tasks: tasks with test images.
+            tasks: tasks with test images, or folders. Of a `Task` only the test images count, which of an
+                undivided folder are a fifth; of a folder itself all images do (`Task.for_testing`).
             setting: `task-incremental` chooses among the task's own classes, `class-incremental` among all
                 learned ones; a task that is not learned is always asked among its own.
             merge_equal_names: whether equally named classes of two tasks are one class.
@@ -208,7 +211,53 @@ class ContinualCLIP(Predictor):
             (True, True)
         """
         evaluator = Evaluator(self.cache, accelerator or make_accelerator(), setting, merge_equal_names)
-        return evaluator.row(self.method, tasks)
+        wanted = [task if isinstance(task, Task) else Task.for_testing(task) for task in tasks]
+        return evaluator.row(self.method, wanted)
+
+    def evaluate_folder(
+        self,
+        folder: str | Path,
+        *,
+        classes: Sequence[str] | None = None,
+        template: str = DEFAULT_TEMPLATE,
+        strangers: str | Path | None = None,
+        level: float = 0.05,
+    ) -> FolderScore:
+        """Ask for all images of a folder, as `predict` would answer, and say how well that goes.
+
+        Args:
+            folder: `CLASS/*.jpg`, or `train`, `val` and `test` with such folders, which are taken together.
+                A class counts as right by its name.
+            classes: choose between these names; all learned classes by default.
+            template: the prompt for given classes, with {} for the name.
+            strangers: a folder of images of other domains, to see whether they are told apart.
+            level: the share of own images that may be taken for strangers.
+
+        Returns:
+            Accuracy by class and task, top 5, confusion, calibration, rejection of the strangers, and every
+            image with its answer. `dpw.report.write_evaluation` makes a page of it.
+
+        Raises:
+            InputError: the folder has no classes, has one that cannot be answered, or no image can be read.
+
+        Example:
+            >>> import tempfile
+            >>> from pathlib import Path
+            >>> from PIL import Image
+            >>> from dpw import ContinualCLIP
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     for name in ("circle", "square"):
+            ...         (Path(folder) / name).mkdir()
+            ...         Image.new("RGB", (32, 32)).save(Path(folder) / name / "black.png")
+            ...     learner = ContinualCLIP.from_pretrained("mini")
+            ...     score = learner.evaluate_folder(folder, classes=["circle", "square", "star"])
+            >>> score.overall.images, score.overall.accuracy <= 50
+            (2, True)
+        """
+        others = None if strangers is None else Path(strangers)
+        return score_folder(
+            self, Path(folder), classes=classes, template=template, strangers=others, level=level
+        )
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a model folder that a new process can load without the training data.

@@ -45,7 +45,7 @@ class PredictionTable:
     def add(self, answer: Prediction) -> None:
         """Write the answer for the next image."""
         names = ("image", "label", "probability", "task", "confidence", "typicality", "error")
-        more = [cell for pair in answer.alternatives for cell in pair]
+        more: list[str | float | None] = [cell for pair in answer.alternatives for cell in pair]
         more += [None] * (2 * (self.top - 1) - len(more))
         self.file.add([*(getattr(answer, name) for name in names), *more, self.model])
         self.answered += 1
