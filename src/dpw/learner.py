@@ -2,30 +2,33 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import torch
-from PIL import Image
 
 from dpw.clip.backbone import Backbone
-from dpw.data.pixels import ImageLike, PixelCache, cache_folder
+from dpw.data.pixels import PixelCache, cache_folder
+from dpw.data.prompts import DEFAULT_TEMPLATE
 from dpw.data.protocol import Setting
 from dpw.data.task import Task
 from dpw.engine.callbacks import TrainingCallback, never
 from dpw.engine.devices import default_device, make_accelerator
 from dpw.engine.evaluation import Evaluator, TestResult
-from dpw.engine.prediction import Prediction, predict_images
+from dpw.engine.prediction import Prediction
+from dpw.engine.predictor import Predictor
+from dpw.engine.progress import usual_callback
 from dpw.engine.recipe import Wishes, whole_task
+from dpw.engine.scoring import FolderScore, score_folder
 from dpw.engine.teaching import LearnReport, check_wishes, learning_checkpoint, teach
 from dpw.engine.training import Trainer
 from dpw.errors import InputError
-from dpw.methods import METHODS, Candidates, ClassGroup, Method, configure
+from dpw.methods import METHODS, Method, configure
 from dpw.storage import model_folder
 
 __all__ = ["Backbone", "ContinualCLIP", "Prediction", "Setting", "Task", "TrainingCallback"]
 
 
-class ContinualCLIP:
+class ContinualCLIP(Predictor):
     """A CLIP that learns tasks one after another and predicts without being told which task an image is from.
 
     Example:
@@ -40,8 +43,7 @@ class ContinualCLIP:
 
     def __init__(self, method: Method, cache: PixelCache | None = None) -> None:
         """Wrap a method that stands on a backbone; use `from_pretrained` instead."""
-        self.method = method
-        self.cache = cache or PixelCache(method.backbone.preprocessing, cache_folder())
+        super().__init__(method, cache or PixelCache(method.backbone.preprocessing, cache_folder()))
 
     @classmethod
     def from_pretrained(
@@ -142,7 +144,7 @@ class ContinualCLIP:
             seed: decides initial values, the order of images and augmentation.
             checkpoint: a folder for the state of the training; the same call goes on from what is there.
             checkpoint_seconds: how often the state is written.
-            callback: hears of every step.
+            callback: hears of every step; by default a bar in notebooks, and silence elsewhere.
             should_stop: asked after every step; True saves the state and raises `Interrupted`.
             accelerator: an Accelerator of your own, for several processes or mixed precision.
 
@@ -169,7 +171,7 @@ class ContinualCLIP:
             accelerator=accelerator or make_accelerator(),
             seed=seed,
             checkpoint_seconds=checkpoint_seconds,
-            callback=callback or TrainingCallback(),
+            callback=callback or usual_callback(),
             should_stop=should_stop,
         )
         if again and task.name in self.tasks:
@@ -202,105 +204,11 @@ class ContinualCLIP:
             raise InputError(f"no task called {name!r} is learned; learned are: {known}")
         self.method.forget(self.tasks.index(name))
 
-    @property
-    def tasks(self) -> list[str]:
-        """Names of the learned tasks in order.
-
-        Example:
-            >>> from dpw import ContinualCLIP
-            >>> ContinualCLIP.from_pretrained("mini").tasks
-            []
-        """
-        return self.method.task_names
-
-    # ------------------------------------------------------------------------------------------- predict
-
-    @overload
-    def predict(  # type: ignore[overload-overlap]
-        self, images: ImageLike, *, classes: Sequence[str] | None = None, template: str = ..., top: int = ...
-    ) -> Prediction: ...
-
-    @overload
-    def predict(
-        self,
-        images: Sequence[ImageLike],
-        *,
-        classes: Sequence[str] | None = None,
-        template: str = ...,
-        top: int = ...,
-    ) -> list[Prediction]: ...
-
-    def predict(
-        self,
-        images: ImageLike | Sequence[ImageLike],
-        *,
-        classes: Sequence[str] | None = None,
-        template: str = "a photo of a {}.",
-        top: int = 5,
-    ) -> Prediction | list[Prediction]:
-        """Classify images among all learned classes, or among given ones, learned or not.
-
-        Args:
-            images: one image (a path or a picture of Pillow's) or several.
-            classes: choose between these names; all learned classes by default.
-            template: the prompt for given classes, with {} for the name.
-            top: how many classes a prediction names at most.
-
-        Returns:
-            A prediction for one image, or a list of them. An image that cannot be read gets an `error`, and
-            the others are still answered.
-
-        Raises:
-            InputError: nothing is learned and no classes are given, or the classes or template make no sense.
-
-        Example:
-            >>> from PIL import Image
-            >>> from dpw import ContinualCLIP
-            >>> learner = ContinualCLIP.from_pretrained("mini")
-            >>> answer = learner.predict(Image.new("RGB", (32, 32)), classes=["circle", "square"])
-            >>> answer.label in ("circle", "square"), len(answer.alternatives)
-            (True, 1)
-        """
-        question = self.question(classes, template)
-        single = isinstance(images, str | Path | Image.Image)
-        wanted: Sequence[ImageLike] = [images] if single else images  # type: ignore[assignment,list-item]
-        answers = predict_images(self.method, self.cache, wanted, question, top)
-        return answers[0] if single else answers
-
-    def question(self, classes: Sequence[str] | None, template: str = "a photo of a {}.") -> Candidates:
-        """Between which classes a prediction chooses: the given ones, or all learned ones.
-
-        Args:
-            classes: names of classes, each once; None for all learned ones.
-            template: the prompt for given classes, with {} for the name.
-
-        Returns:
-            The candidates, as `Method.logits` takes them.
-
-        Raises:
-            InputError: nothing is learned and no classes are given, or the classes or template make no sense.
-
-        Example:
-            >>> from dpw import ContinualCLIP
-            >>> ContinualCLIP.from_pretrained("mini").question(["crow", "swan"]).classes
-            [('given', 'crow'), ('given', 'swan')]
-        """
-        if classes is not None:
-            names = tuple(classes)
-            if not names or len(set(names)) != len(names):
-                raise InputError(f"give at least one class and each only once, not {list(names)}")
-            if template.count("{}") != 1:
-                raise InputError(f"the template {template!r} needs exactly one {{}} for the class name")
-            return Candidates.among(ClassGroup("given", names, (template,)))
-        if not self.tasks:
-            raise InputError("nothing is learned yet: learn a task first, or give classes to choose from")
-        return Candidates.learned([task.group() for task in self.method.tasks])
-
     # --------------------------------------------------------------------------------- measure and keep
 
     def evaluate(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[Task | str | Path],
         *,
         setting: Setting = "task-incremental",
         merge_equal_names: bool = False,
@@ -309,7 +217,8 @@ class ContinualCLIP:
         """Measure accuracy on the test images of tasks, learned or not.
 
         Args:
-            tasks: tasks with test images.
+            tasks: tasks with test images, or folders. Of a `Task` only the test images count, which of an
+                undivided folder are a fifth; of a folder itself all images do (`Task.for_testing`).
             setting: `task-incremental` chooses among the task's own classes, `class-incremental` among all
                 learned ones, and a task that is not learned is asked among its own; `cross-domain` always
                 chooses among the classes of all given tasks.
@@ -330,7 +239,53 @@ class ContinualCLIP:
             (True, True)
         """
         evaluator = Evaluator(self.cache, accelerator or make_accelerator(), setting, merge_equal_names)
-        return evaluator.row(self.method, tasks)
+        wanted = [task if isinstance(task, Task) else Task.for_testing(task) for task in tasks]
+        return evaluator.row(self.method, wanted)
+
+    def evaluate_folder(
+        self,
+        folder: str | Path,
+        *,
+        classes: Sequence[str] | None = None,
+        template: str = DEFAULT_TEMPLATE,
+        strangers: str | Path | None = None,
+        level: float = 0.05,
+    ) -> FolderScore:
+        """Ask for all images of a folder, as `predict` would answer, and say how well that goes.
+
+        Args:
+            folder: `CLASS/*.jpg`, or `train`, `val` and `test` with such folders, which are taken together.
+                A class counts as right by its name.
+            classes: choose between these names; all learned classes by default.
+            template: the prompt for given classes, with {} for the name.
+            strangers: a folder of images of other domains, to see whether they are told apart.
+            level: the share of own images that may be taken for strangers.
+
+        Returns:
+            Accuracy by class and task, top 5, confusion, calibration, rejection of the strangers, and every
+            image with its answer. `dpw.report.write_evaluation` makes a page of it.
+
+        Raises:
+            InputError: the folder has no classes, has one that cannot be answered, or no image can be read.
+
+        Example:
+            >>> import tempfile
+            >>> from pathlib import Path
+            >>> from PIL import Image
+            >>> from dpw import ContinualCLIP
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     for name in ("circle", "square"):
+            ...         (Path(folder) / name).mkdir()
+            ...         Image.new("RGB", (32, 32)).save(Path(folder) / name / "black.png")
+            ...     learner = ContinualCLIP.from_pretrained("mini")
+            ...     score = learner.evaluate_folder(folder, classes=["circle", "square", "star"])
+            >>> score.overall.images, score.overall.accuracy <= 50
+            (2, True)
+        """
+        others = None if strangers is None else Path(strangers)
+        return score_folder(
+            self, Path(folder), classes=classes, template=template, strangers=others, level=level
+        )
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a model folder that a new process can load without the training data.

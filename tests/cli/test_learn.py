@@ -1,4 +1,4 @@
-"""`dpw learn`, `predict`, `tasks` and `forget`, with good and bad input."""
+"""`dpw learn`, `tasks` and `forget`, and predictions of what they leave, with good and bad input."""
 
 import json
 
@@ -37,7 +37,16 @@ def test_predictions_as_text_and_as_json(capsys, toy, taught):
     assert "task" in out
     code, out, _ = dpw(capsys, "predict", taught, image, "--json", "--top", "3")
     answer = json.loads(out)[0]
-    assert set(answer) == {"image", "class", "probability", "task", "confidence", "error", "alternatives"}
+    assert set(answer) == {
+        "image",
+        "class",
+        "probability",
+        "task",
+        "confidence",
+        "error",
+        "alternatives",
+        "typicality",
+    }
     assert len(answer["alternatives"]) == 2
 
 

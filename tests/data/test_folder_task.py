@@ -109,3 +109,25 @@ def test_a_link_to_a_folder_below_a_class_is_refused(tmp_path):
     (tmp_path / "pets" / "Owl" / "again").symlink_to(tmp_path / "pets")
     with pytest.raises(InputError, match="again is a link to a folder"):
         Task.from_folder(tmp_path / "pets")
+
+
+@pytest.mark.parametrize("parts", [(".",), ("train", "valid", "test"), ("test",), ("val", "test")])
+def test_for_testing_every_image_counts(tmp_path, parts):
+    task = Task.for_testing(make(tmp_path / "birds", parts, count=3))
+    assert task.name == "birds"
+    assert task.classes == ("Owl", "red_fox")
+    assert (len(task.train), task.val, len(task.test)) == (0, None, 6 * len(parts))
+    assert list(task.test.labels) == [0] * (3 * len(parts)) + [1] * (3 * len(parts))
+
+
+def test_for_testing_a_class_may_be_called_test(tmp_path):
+    task = Task.for_testing(make(tmp_path / "things", (".",), classes=("test", "quiz"), count=2))
+    assert task.classes == ("quiz", "test")
+
+
+def test_for_testing_something_must_be_there(tmp_path):
+    with pytest.raises(InputError, match="has no class folders"):
+        Task.for_testing(tmp_path)
+    (tmp_path / "owl").mkdir()
+    with pytest.raises(InputError, match="no image in them"):
+        Task.for_testing(tmp_path)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpw.data.root import Root
+from dpw.data.root import Root, image_files
 from dpw.errors import InputError
 from tests.helpers.dataset_layouts import image
 
@@ -55,3 +55,14 @@ def test_one_name_has_one_place(root):
     assert {root.path_text(name) for name in ("a/b.jpg", "./a/b.jpg", "a//b.jpg", "a/./b.jpg")} == {
         str(root.path / "a" / "b.jpg")
     }
+
+
+def test_images_of_files_and_folders_come_in_order(tmp_path):
+    for name in ("b/2.JPG", "b/1.png", "a.jpg", ".x/3.png", "c/notes.txt", "empty/.keep"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "z").symlink_to(tmp_path, target_is_directory=True)
+    found = [path.relative_to(tmp_path).as_posix() for path in image_files([tmp_path])]
+    assert found == ["a.jpg", "b/1.png", "b/2.JPG", "z"]
+    given = [tmp_path / "absent.jpg", tmp_path / "empty", tmp_path / "c" / "notes.txt"]
+    assert list(image_files(given)) == given

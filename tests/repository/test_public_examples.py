@@ -8,6 +8,7 @@ import pytest
 import dpw
 from dpw import benchmarks, clip
 from dpw.data.task import Split
+from dpw.engine.predictor import Predictor
 
 MORE = {
     "benchmarks.get_benchmark": benchmarks.get_benchmark,
@@ -15,6 +16,7 @@ MORE = {
     "benchmarks.load_benchmark": benchmarks.load_benchmark,
     "clip.embedded_name": clip.embedded_name,
     "data.task.Split": Split,
+    "engine.predictor.Predictor": Predictor,
 }
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dpw import DpwError, __version__
-from dpw.cli import benchmarks, compare, data, learn, look, run
+from dpw.cli import benchmarks, compare, data, evaluate, learn, look, predict, run
 
 app = typer.Typer(
     name="dpw",
@@ -18,7 +18,8 @@ app = typer.Typer(
 
 
 app.command()(learn.learn)
-app.command()(learn.predict)
+app.command()(predict.predict)
+app.command()(evaluate.evaluate)
 app.add_typer(learn.tasks, name="tasks")
 app.command()(learn.forget)
 app.command()(run.run)

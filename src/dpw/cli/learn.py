@@ -1,4 +1,4 @@
-"""`dpw learn`, `predict`, `forget` and `tasks`: a CLIP of one's own."""
+"""`dpw learn`, `forget` and `tasks`: a CLIP of one's own."""
 
 import json
 from pathlib import Path
@@ -114,37 +114,6 @@ def _report_learned(learned: Any, tasks: list[str], into: Path, as_json: bool) -
     for sentence in learned.sentences():
         typer.echo(sentence)
     typer.echo(f"{into} now knows: {', '.join(tasks)}")
-
-
-def predict(
-    model: Annotated[str, typer.Argument(help="A model folder, or a CLIP (with --classes).")],
-    images: Annotated[list[Path], typer.Argument(help="Image files.")],
-    classes: Annotated[
-        str | None, typer.Option(help="Choose between these, separated by commas; learned or not.")
-    ] = None,
-    template: Annotated[str, typer.Option(help="Prompt for --classes.")] = "a photo of a {}.",
-    top: Annotated[int, typer.Option(min=1, help="How many classes to name for each image.")] = 1,
-    backbone: Backbone = None,
-    as_json: Json = False,
-) -> None:
-    """Classify images; nobody needs to say which task they belong to. Exit code 2 if any cannot be read."""
-    from dpw import ContinualCLIP
-
-    learner = ContinualCLIP.from_pretrained(model, backbone=backbone)
-    chosen = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
-    answers = learner.predict(images, classes=chosen, template=template, top=top)
-    if as_json:
-        typer.echo(json.dumps([answer.as_json() for answer in answers], indent=2))
-    for answer in answers:
-        if answer.error is not None:
-            typer.echo(f"dpw: {answer.error}", err=True)
-        elif not as_json:
-            task = "" if answer.task is None else f"  task {answer.task} ({answer.confidence or 0:.2f})"
-            typer.echo(f"{answer.image}  {answer.label}  {100 * (answer.probability or 0):.1f} %{task}")
-            for label, probability in answer.alternatives:
-                typer.echo(f"    {label}  {100 * probability:.1f} %")
-    if any(answer.error is not None for answer in answers):
-        raise typer.Exit(2)
 
 
 def forget(

@@ -1,17 +1,25 @@
 """Seeing a long training happen on a terminal, and stopping it without losing work."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from dpw import TrainingCallback
 
 console = Console(stderr=True)
+Answer = TypeVar("Answer")
 
 
 class TerminalCallback(TrainingCallback):
@@ -60,6 +68,22 @@ class TerminalCallback(TrainingCallback):
         """One line about what happens now."""
         if console.is_terminal:
             console.print(f"[dim]{message}[/dim]")
+
+
+def watched(answers: Iterable[Answer], images: Callable[[], int], done: int = 0) -> Iterator[Answer]:
+    """Give answers on and show on a terminal how many of the images are done; elsewhere only give them on.
+
+    `images()` counts all images and is asked only where somebody is watching.
+    """
+    if not console.is_terminal:
+        yield from answers
+        return
+    columns = (TextColumn("images"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console) as bars:
+        bar = bars.add_task("images", total=images(), completed=done)
+        for answer in answers:
+            bars.advance(bar)
+            yield answer
 
 
 class StopRequest:

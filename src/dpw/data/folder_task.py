@@ -9,6 +9,7 @@ from dpw.data.split import Split
 from dpw.errors import InputError
 
 VAL_NAMES = ("val", "valid", "validation")
+PART_NAMES = ("train", *VAL_NAMES, "test")
 
 
 def read_folder(
@@ -34,6 +35,30 @@ def read_folder(
         else divided(_images(root, "", classes), fractions, f"{seed}-{name}-folder")
     )
     return TaskContent(name, tuple(class_names.get(folder, folder) for folder in classes), splits)
+
+
+def read_whole_folder(path: Path, *, name: str | None, class_names: Mapping[str, str]) -> TaskContent:
+    """All images of a folder for testing: `CLASS/*`, or those of `train`, `val` and `test` together."""
+    root = Root(path)
+    folders = root.folders()
+    divided_already = all(folder in PART_NAMES and root.folders(folder) for folder in folders)
+    parts = folders if divided_already else [""]
+    classes = sorted({folder for part in parts for folder in root.folders(part)})
+    if not classes:
+        raise InputError(f"{path} has no class folders; expected CLASS/*.jpg or test/CLASS/*.jpg in it")
+    if unknown := sorted(set(class_names) - set(classes)):
+        raise InputError(f"class_names names {unknown[0]!r}, which is no class folder of {path}; remove it")
+    files: list[Path] = []
+    labels: list[int] = []
+    for label, folder in enumerate(classes):
+        found = [image for part in parts for image in root.images(f"{part}/{folder}" if part else folder)]
+        files += [root.file(image, "the folder") for image in found]
+        labels += [label] * len(found)
+    if not files:
+        raise InputError(f"{path} has class folders but no image in them; expected CLASS/*.jpg")
+    images = Split.from_files(files, labels)
+    names = tuple(class_names.get(folder, folder) for folder in classes)
+    return TaskContent(name or root.path.name, names, {"train": images.select([]), "test": images})
 
 
 def _given_parts(root: Root) -> dict[str, str]:

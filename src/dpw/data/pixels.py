@@ -9,12 +9,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from dpw.clip.preprocessing import Pixels, Preprocessing
 from dpw.data.augment import random_resized_crop
+from dpw.data.image_like import as_picture, image_name
 from dpw.data.protocol import get_protocol
 from dpw.data.segments import KEY_BYTES, SegmentStore
 from dpw.data.split import Split
@@ -22,8 +23,6 @@ from dpw.data.task import Task
 from dpw.errors import InputError
 
 DEFAULT_MAX_BYTES = 32 * 1024**3
-
-ImageLike = str | Path | Image.Image
 
 
 class PixelCache:
@@ -122,18 +121,28 @@ class PixelCache:
         return errors
 
 
-def read_images(cache: PixelCache, images: Sequence[ImageLike]) -> tuple[Pixels, dict[int, InputError]]:
-    """Pixels of files, through the cache, and of PIL images, which are not kept; errors by row."""
+def read_images(
+    cache: PixelCache, images: Sequence[Any], names: Sequence[str] | None = None
+) -> tuple[Pixels, dict[int, InputError]]:
+    """Pixels of images in any form people have them (`ImageLike`), and the errors of others by row.
+
+    Files go through the cache; what is already in memory is not kept. `names` are for messages.
+    """
     batch = np.zeros((len(images), 3, *cache.size), dtype=np.uint8)
-    files: dict[int, str | Path] = {}
+    files: dict[int, str] = {}
+    errors: dict[int, InputError] = {}
     for row, image in enumerate(images):
-        if isinstance(image, Image.Image):
-            batch[row] = cache.preprocessing.pixels(image)
-        else:
-            files[row] = image
+        name = image_name(image, row) if names is None else names[row]
+        if isinstance(image, str | os.PathLike):
+            files[row] = os.fspath(image)
+            continue
+        try:
+            batch[row] = cache.preprocessing.pixels(as_picture(image, name))
+        except InputError as error:
+            errors[row] = error
     split = Split.from_files(files.values(), [0] * len(files))
-    batch[list(files)], errors = cache.readable_pixels(split, range(len(files)))
-    return batch, {row: errors[index] for index, row in enumerate(files) if index in errors}
+    batch[list(files)], unread = cache.readable_pixels(split, range(len(files)))
+    return batch, errors | {row: unread[index] for index, row in enumerate(files) if index in unread}
 
 
 def training_pixels(

@@ -1,6 +1,7 @@
 """A folder that nothing may be read outside of."""
 
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,3 +102,35 @@ class Root:
 def is_inside_name(name: str) -> bool:
     """Whether a relative name has no part that climbs, no backslash and no drive."""
     return ".." not in name.split("/") and "\\" not in name and ":" not in name.split("/", 1)[0]
+
+
+def image_files(given: Iterable[Path]) -> Iterator[Path]:
+    """Files as they are given, and for folders all image files below, in ASCII order, as they are found.
+
+    A folder without images, one that cannot be listed and a link to a folder stand for themselves, so that
+    whoever opens the files can say what is wrong with them.
+    """
+    for path in given:
+        if not path.is_dir():
+            yield path
+            continue
+        below = _images_below(path)
+        yield next(below, path)
+        yield from below
+
+
+def _images_below(folder: Path) -> Iterator[Path]:
+    """Visible image files of a folder and of those in it; links to folders may lead in circles."""
+    try:
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+    except OSError:
+        yield folder
+        return
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            yield from _images_below(folder / entry.name)
+        elif entry.is_dir() or os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:  # noqa: PTH122
+            yield folder / entry.name

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpw.data.checks import split_problems, structural_problems
 from dpw.data.content import TaskContent
-from dpw.data.folder_task import read_folder
+from dpw.data.folder_task import read_folder, read_whole_folder
 from dpw.data.hub_task import HubChoice, read_dataset
 from dpw.data.prompts import DEFAULT_TEMPLATE, spell
 from dpw.data.protocol import get_protocol
@@ -98,7 +98,8 @@ class Task:
             templates: Prompts with one `{}` for the class name.
             class_names: What some classes are called, by their folder's name (or by their label).
             val_fraction: Share of each class for validation, if the folder is not divided yet.
-            test_fraction: Share of each class for the test, if the folder is not divided yet.
+            test_fraction: Share of each class for the test, if the folder is not divided yet; only these are
+                measured by `evaluate` (see `for_testing`).
             seed: Decides which images these are.
             protocol: `coop` or `zscl`.
 
@@ -130,6 +131,48 @@ class Task:
             seed=seed,
         )
         return cls.from_content(content, templates=templates, protocol=protocol)
+
+    @classmethod
+    def for_testing(
+        cls,
+        path: Path | str,
+        *,
+        name: str | None = None,
+        templates: Sequence[str] = DEFAULT_TEMPLATES,
+        class_names: Mapping[str, str] | None = None,
+        protocol: str = "coop",
+    ) -> "Task":
+        """Take all images of a folder for testing and none for training, whatever its layout.
+
+        The arguments are those of `from_folder`, which of `CLASS/*.jpg` keeps only a fifth for testing.
+
+        Args:
+            path: A folder of `CLASS/*.jpg`, or of `train`, `val` and `test`, which are taken together.
+
+        Returns:
+            A task that can be measured but not learned.
+
+        Raises:
+            InputError: The folder, a class or a name in it cannot be used.
+
+        Example:
+            >>> import tempfile
+            >>> from pathlib import Path
+            >>> from PIL import Image
+            >>> from dpw import Task
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     (Path(folder) / "red").mkdir()
+            ...     for number in range(10):
+            ...         Image.new("RGB", (32, 32), "red").save(Path(folder) / "red" / f"{number}.png")
+            ...     task = Task.for_testing(folder, name="colours")
+            >>> len(task.train), len(task.test)
+            (0, 10)
+        """
+        content = read_whole_folder(Path(path), name=name, class_names=class_names or {})
+        splits = content.splits
+        return cls(
+            content.name, content.classes, tuple(templates), splits["train"], None, splits["test"], protocol
+        )
 
     @classmethod
     def from_table(

@@ -94,20 +94,23 @@ class Evaluator:
         self, predicted: Tensor, labels: list[int], task: Task, question: Candidates, names: list[str]
     ) -> int:
         """How many predictions are right; equal names of different tasks may count as one class."""
-        offset = 0
-        for group in question.groups:
-            if group.name == task.name:
-                break
-            offset += len(group.classes)
         pairs = zip(predicted.tolist(), labels, strict=True)
         if self.merge_equal_names:
             return sum(readable(names[guess]) == readable(task.classes[label]) for guess, label in pairs)
-        return sum(guess == offset + label for guess, label in pairs)
+        targets = _targets(task, question)
+        return sum(guess == targets[label] for guess, label in pairs)
 
     def _gathered(self, counts: Tensor) -> list[int]:
         """The sum of counts over all processes."""
         total = self.accelerator.reduce(counts.to(self.accelerator.device), reduction="sum")
         return [int(value) for value in total.tolist()]
+
+
+def _targets(task: Task, question: Candidates) -> list[int | None]:
+    """Where each class of a test set stands among the candidates, by its name; None where it does not."""
+    own = [(index, name) for index, (group, name) in enumerate(question.classes) if group == task.name]
+    where = {readable(name): index for index, name in own}
+    return [where.get(readable(name)) for name in task.classes]
 
 
 def own_group(task: Task) -> ClassGroup:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dpw.runs.gathering import METRICS, Group, Number, Section, Spread
 from dpw.runs.published import Published
+from dpw.storage.csv_file import safe_cell
 
 Cell = str | int | float | Spread | None
 
@@ -179,7 +180,7 @@ def _csv_row(row: Sequence[Cell], spreads: set[int]) -> list[Any]:
     """One row with its deviations."""
     cells: list[Any] = []
     for column, cell in enumerate(row):
-        cells.append(cell.mean if isinstance(cell, Spread) else cell)
+        cells.append(cell.mean if isinstance(cell, Spread) else safe_cell(cell))
         if column in spreads:
             cells.append(cell.deviation if isinstance(cell, Spread) else None)
     return cells

@@ -51,9 +51,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 def write_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """Write tensors under a name that ends in their hash, and give the entry that refers to them."""
-    from safetensors.torch import save
-
-    content = save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+    content = _serialized(tensors)
     digest = hashlib.sha256(content).hexdigest()
     name = f"{slug(stem)}-{digest[:16]}.safetensors"
     path = folder / name
@@ -133,6 +131,11 @@ def tensor_path(folder: Path, entry: Mapping[str, Any]) -> Path:
     return path
 
 
+def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of tensors as they would be written."""
+    return hashlib.sha256(_serialized(tensors)).hexdigest()
+
+
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, read piece by piece."""
     digest = hashlib.sha256()
@@ -145,6 +148,13 @@ def file_digest(path: Path) -> str:
 def slug(name: str) -> str:
     """A task name as part of a file name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:80].strip(".-") or "task"
+
+
+def _serialized(tensors: Mapping[str, Tensor]) -> bytes:
+    """Tensors as the bytes of a file."""
+    from safetensors.torch import save
+
+    return save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

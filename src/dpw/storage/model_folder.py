@@ -4,6 +4,8 @@
 task its classes, templates and the file with its tensors. A single task is exported in the same form.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -132,6 +134,17 @@ def header(method: Method) -> dict[str, Any]:
         },
         "method": {"name": method.name, "config": method.config.model_dump(mode="json")},
     }
+
+
+def digest(method: Method) -> str:
+    """SHA-256 of all that decides a model's answers; where its CLIP is and how it was trained do not."""
+    tensors = [method.shared_state(), *(method.task_state(index) for index in range(len(method.tasks)))]
+    content = [
+        _identity(header(method)),
+        [task_json(task) for task in method.tasks],
+        [files.tensors_digest(one) for one in tensors],
+    ]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def task_json(task: LearnedTask) -> dict[str, Any]:

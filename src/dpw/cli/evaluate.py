@@ -1,0 +1,56 @@
+"""`dpw evaluate`: how well a model knows the images of a folder."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpw.cli.learn import Backbone, Json
+from dpw.cli.predict import Classes, Template, split_names
+
+
+def evaluate(
+    model: Annotated[str, typer.Argument(help="A model folder, or a CLIP (with --classes).")],
+    folder: Annotated[
+        Path, typer.Argument(help="Images: CLASS/*.jpg, or train, val and test, which are taken together.")
+    ],
+    classes: Classes = None,
+    template: Template = "a photo of a {}.",
+    strangers: Annotated[
+        Path | None, typer.Option(help="A folder of images of other domains, which should be rejected.")
+    ] = None,
+    level: Annotated[float, typer.Option(help="Share of own images that may be rejected.")] = 0.05,
+    csv: Annotated[Path | None, typer.Option(help="Write every image with its answer into a table.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page with all tables and pictures.")] = None,
+    backbone: Backbone = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a model on all images of a folder; exit code 2 if any of them cannot be read."""
+    from dpw import ContinualCLIP, InputError
+    from dpw.cli.terminal import watched
+    from dpw.engine.scoring import score_folder
+    from dpw.report.evaluation import as_text, images_csv, write_evaluation
+    from dpw.storage.files import write_bytes
+
+    if html is not None and html.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{html} does not end in .html: give the page a name such as evaluation.html")
+    learner = ContinualCLIP.from_pretrained(model, backbone=backbone)
+    score = score_folder(
+        learner,
+        folder,
+        classes=split_names(classes),
+        template=template,
+        strangers=strangers,
+        level=level,
+        watch=watched,
+    )
+    typer.echo(json.dumps(score.as_json(), indent=2) if as_json else as_text(score))
+    if csv is not None:
+        write_bytes(csv, images_csv(score).encode(errors="surrogateescape"))
+    if html is not None:
+        write_evaluation(score, html)
+    for error in score.errors:
+        typer.echo(f"dpw: {error}", err=True)
+    if score.errors:
+        raise typer.Exit(2)
