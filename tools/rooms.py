@@ -51,7 +51,9 @@ def doors(package: Path = PACKAGE) -> set[tuple[str, str]]:
         room = path.relative_to(package).parts[0].removesuffix(".py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             module = node.module if isinstance(node, ast.ImportFrom) else None
-            names = [module] if module else [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names = (
+                [module] if module else [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            )
             for name in names:
                 parts = str(name).split(".")
                 target = parts[1] if parts[0] == "dpw" and len(parts) > 1 else None

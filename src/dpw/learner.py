@@ -52,6 +52,7 @@ class ContinualCLIP:
         settings: Mapping[str, Any] | None = None,
         backbone: str | Path | None = None,
         device: str | torch.device | None = None,
+        allow_download: bool = False,
     ) -> "ContinualCLIP":
         """Load a model folder, or start from a CLIP with nothing learned.
 
@@ -62,6 +63,8 @@ class ContinualCLIP:
             settings: single settings of a new model, by dotted name; they go over the preset.
             backbone: the CLIP itself, where it is not where the saved model expects it.
             device: where to compute; the accelerator of this machine by default.
+            allow_download: whether the CLIP that a saved model names may be fetched from the hub; a CLIP
+                that you name yourself always may.
 
         Returns:
             A model that can learn, predict and be saved.
@@ -80,8 +83,12 @@ class ContinualCLIP:
         if model_folder.is_model(folder):
             if settings or preset != "default":
                 raise InputError(f"{folder} already has its settings; they cannot be changed after learning")
+            allowed = allow_download or backbone is not None
             loaded = model_folder.load_model(
-                folder, lambda kind, config, clip: kind(Backbone.from_pretrained(backbone or clip), config)
+                folder,
+                lambda kind, config, clip: kind(
+                    Backbone.from_pretrained(backbone or clip, allow_download=allowed), config
+                ),
             )
             if method is not None and method != loaded.name:
                 raise InputError(f"{folder} was learned by method {loaded.name!r}, not {method!r}")

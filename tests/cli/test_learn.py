@@ -112,3 +112,25 @@ def test_mistakes_are_one_sentence_and_exit_code_2(
     assert sentence in err
     assert len(err.strip().splitlines()) == 1
     assert "Traceback" not in err
+
+
+def test_of_two_who_teach_one_model_at_once_none_loses_a_task(toy, tmp_path):
+    """Both succeed one after the other, or one is refused and says so."""
+    import subprocess
+    import sys
+
+    model = tmp_path / "m"
+    command = [sys.executable, "-m", "dpw", "learn", "--into", model, "--model", toy / "clip", *SMALL]
+    both = [
+        subprocess.Popen([*command, toy / "data" / name], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        for name in ("birds", "metals")
+    ]
+    said = [process.communicate() for process in both]
+    learned = [b"now knows" in out for out, _ in said]
+    from dpw.storage.model_folder import read_model
+
+    assert any(learned)
+    assert len(read_model(model)["tasks"]) == sum(learned)
+    for process, (_, err), well in zip(both, said, learned, strict=True):
+        assert process.returncode == (0 if well else 2)
+        assert well or b"is being written by process" in err or b"already has its settings" in err

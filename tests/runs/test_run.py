@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dpw.engine.callbacks import TrainingCallback
 from dpw.errors import DamagedFileError, InputError, Interrupted, StorageError
 from dpw.runs.config import RunOptions
 from dpw.runs.run import resume_run, start_run
@@ -207,3 +208,35 @@ def test_a_full_disk_loses_nothing(toy, tmp_path, straight, monkeypatch):
     monkeypatch.undo()
     run(toy, tmp_path / "run")
     assert outcome(tmp_path / "run") == straight[0]
+
+
+def test_a_second_writer_is_refused_and_the_first_is_not_disturbed(toy, tmp_path, straight):
+    folder, refused = tmp_path / "run", []
+
+    class Intruder(TrainingCallback):
+        def on_step(self, task: str, epoch: int, epochs: int, step: int, loss: float) -> None:
+            if not refused:
+                child = in_child(lambda: run(toy, folder))
+                refused.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    run(toy, folder, RunOptions(checkpoint_seconds=0, callback=Intruder()))
+    assert refused == [1]
+    assert outcome(folder) == straight[0]
+
+
+def test_files_of_others_below_a_run_stay(toy, tmp_path, straight):
+    folder = stopped_run(toy, tmp_path / "run")
+    others = [folder / ".mine.tmp", folder / "model" / "my-0123456789abcdef.safetensors"]
+    others += [folder / "progress" / ".x.tmp", folder / "notes" / ".deep.tmp"]
+    for path in others:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("precious")
+    resume_run(folder, RunOptions())
+    assert [path.read_text() for path in others] == ["precious"] * 4
+
+
+def test_a_folder_that_is_refused_keeps_every_file(toy, tmp_path):
+    (tmp_path / ".mine.tmp").write_text("precious")
+    with pytest.raises(InputError, match="not an empty folder"):
+        run(toy, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".mine.tmp"]

@@ -29,24 +29,26 @@ def learn(
     """Teach a model the images of a folder; the same command again continues what was interrupted."""
     from dpw import Interrupted, Task
     from dpw.cli.terminal import TerminalCallback, exit_code, stopping
+    from dpw.storage.lock import writing
 
     task = Task.from_folder(folder, name=name, templates=(template,), seed=seed)
-    learner = _open(into, model, method, preset, parse_settings(settings))
-    with stopping() as request:
-        try:
-            learner.learn(
-                task,
-                seed=seed,
-                checkpoint=into / "learning",
-                checkpoint_seconds=checkpoint_seconds,
-                callback=TerminalCallback(),
-                should_stop=request,
-            )
-        except Interrupted as stopped:
-            typer.echo(f"dpw: {stopped}; the same command continues from there", err=True)
-            raise typer.Exit(exit_code(request)) from stopped
-    learner.save_pretrained(into)
-    _clear(into / "learning")
+    with writing(into):
+        learner = _open(into, model, method, preset, parse_settings(settings))
+        with stopping() as request:
+            try:
+                learner.learn(
+                    task,
+                    seed=seed,
+                    checkpoint=into / "learning",
+                    checkpoint_seconds=checkpoint_seconds,
+                    callback=TerminalCallback(),
+                    should_stop=request,
+                )
+            except Interrupted as stopped:
+                typer.echo(f"dpw: {stopped}; the same command continues from there", err=True)
+                raise typer.Exit(exit_code(request)) from stopped
+        learner.save_pretrained(into)
+        _clear(into / "learning")
     _report_learned(learner, task, into, as_json)
 
 

@@ -20,3 +20,10 @@ def make_accelerator(**options: Any) -> Any:
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
         **options,
     )
+
+
+def is_main_process() -> bool:
+    """Whether this process is the one, of all that share a run, that writes files."""
+    from accelerate import PartialState
+
+    return bool(PartialState().is_main_process)

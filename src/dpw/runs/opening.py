@@ -15,7 +15,10 @@ def open_method(folder: Path, backbone: Backbone | None = None) -> Method:
     run = RunFolder(folder)
     run.read_results()  # refuses a run that is not finished
     return model_folder.load_model(
-        run.model, lambda kind, config, clip: kind(backbone or Backbone.from_pretrained(clip), config)
+        run.model,
+        lambda kind, config, clip: kind(
+            backbone or Backbone.from_pretrained(clip, allow_download=False), config
+        ),
     )
 
 

@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from dpw.clip.backbone import Backbone
 from dpw.data.pixels import PixelCache, cache_folder
-from dpw.engine.devices import make_accelerator
+from dpw.engine.devices import is_main_process, make_accelerator
 from dpw.engine.evaluation import Evaluator
 from dpw.engine.training import Trainer, training_identity
 from dpw.errors import InputError
@@ -27,6 +28,7 @@ from dpw.runs.provenance import versions
 from dpw.runs.results import collect
 from dpw.storage import model_folder
 from dpw.storage.checkpoint import TrainingCheckpoint
+from dpw.storage.lock import writing
 from dpw.storage.logs import MetricsLog
 from dpw.storage.run_folder import RunFolder
 
@@ -89,33 +91,50 @@ def run_benchmark(
 def start_run(config: RunConfig, folder: Path, options: RunOptions | None = None) -> dict[str, Any]:
     """Begin a run in a new folder, or go on with the same run in an old one; gives the results."""
     files = RunFolder(folder)
-    if files.started:
-        files.refuse_other(config.model_dump(mode="json"))
-        return resume_run(folder, options)
-    files.refuse_unless_empty()
-    method = method_config(config)
-    run = _Run(files, config, method, options or RunOptions())  # finds mistakes before anything is written
-    run.accelerator.wait_for_everyone()
-    if run.accelerator.is_main_process:
-        files.write_run(
-            {
-                "settings": config.model_dump(mode="json"),
-                "method_config": method.model_dump(mode="json"),
-                "versions": versions(),
-            }
-        )
-    return run.go()
+    if not files.started:
+        files.refuse_unless_empty()
+    with _only_writer(folder):
+        if files.started:
+            files.refuse_other(config.model_dump(mode="json"))
+            return _resume(files, options)
+        files.refuse_unless_empty()
+        method = method_config(config)
+        run = _Run(
+            files, config, method, options or RunOptions()
+        )  # finds mistakes before anything is written
+        run.accelerator.wait_for_everyone()
+        if run.accelerator.is_main_process:
+            files.write_run(
+                {
+                    "settings": config.model_dump(mode="json"),
+                    "method_config": method.model_dump(mode="json"),
+                    "versions": versions(),
+                }
+            )
+        return run.go()
 
 
 def resume_run(folder: Path, options: RunOptions | None = None) -> dict[str, Any]:
     """Go on with a run from where it stands; a finished run only gives its results."""
     files = RunFolder(folder)
+    files.read_run()  # a folder that is no run is refused before anything is made in it
+    with _only_writer(folder):
+        return _resume(files, options)
+
+
+def _resume(files: RunFolder, options: RunOptions | None) -> dict[str, Any]:
+    """Go on with a run whose lock is held."""
     content = files.read_run()
     config = RunConfig(**content["settings"])
     if config.method not in METHODS:
-        raise InputError(f"{folder} is a run of method {config.method!r}, which this dpw does not have")
+        raise InputError(f"{files.path} is a run of method {config.method!r}, which this dpw does not have")
     method = build(METHODS[config.method].config_class, content["method_config"])
     return _Run(files, config, method, options or RunOptions()).go()
+
+
+def _only_writer(folder: Path) -> AbstractContextManager[Any]:
+    """The lock of a run's folder; of several processes that share a run, the main one holds it."""
+    return writing(folder) if is_main_process() else nullcontext()
 
 
 class _Run:
@@ -152,7 +171,6 @@ class _Run:
         """Do everything that is not yet done."""
         if self.config.trackers:
             self.accelerator.init_trackers("dpw", config={"run": str(self.config.model_dump(mode="json"))})
-        self.folder.remove_leftovers()
         method, log_bytes = self.stored_method()
         method.reference = reference_data(self.benchmark)
         method.feature_cache = FeatureCache()

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from dpw.errors import DamagedFileError, InputError
 from dpw.storage import files
+from dpw.storage.lock import writing
 
 KIND = "dpw-progress"
 FILE = "progress.json"
@@ -61,38 +62,57 @@ class TrainingCheckpoint:
         log_bytes: int,
     ) -> None:
         """Replace the stored state by a newer one."""
-        entries = {"now": files.write_tensors(self.folder, "now", tensors)}
-        if best is not None:
-            entries["best"] = files.write_tensors(self.folder, "best", best)
-        content = {
-            "format": files.FORMAT,
-            "kind": KIND,
-            "identity": self.identity,
-            "position": asdict(position),
-            "log_bytes": log_bytes,
-            "tensors": entries,
-        }
-        files.write_json(self.path, content)
-        files.remove_unused(self.folder, list(entries.values()))
+        with writing(self.folder):
+            before = self._entries()
+            entries = {"now": files.write_tensors(self.folder, "now", tensors)}
+            if best is not None:
+                entries["best"] = files.write_tensors(self.folder, "best", best)
+            content = {
+                "format": files.FORMAT,
+                "kind": KIND,
+                "identity": self.identity,
+                "position": asdict(position),
+                "log_bytes": log_bytes,
+                "tensors": entries,
+            }
+            files.commit(self.path, content, list(entries.values()), before)
 
     def load(self) -> Stored | None:
         """The stored state, or None if there is none."""
         if not self.exists:
             return None
-        content = files.read_json(self.path, "training state")
-        if content.get("kind") != KIND:
-            raise DamagedFileError(f"{self.path} is a {content.get('kind')!r}, not a training state")
+        content = self.read()
         refuse_differences(self.path, content["identity"], self.identity)
-        entries = content["tensors"]
-        best = files.read_tensors(self.folder, entries["best"]) if "best" in entries else None
-        tensors = files.read_tensors(self.folder, entries["now"])
-        return Stored(Position(**content["position"]), tensors, best, content["log_bytes"])
+        try:
+            entries = content["tensors"]
+            best = files.read_tensors(self.folder, entries["best"]) if "best" in entries else None
+            tensors = files.read_tensors(self.folder, entries["now"])
+            return Stored(Position(**content["position"]), tensors, best, int(content["log_bytes"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise DamagedFileError(f"{self.path} does not hold a whole training state ({error})") from error
+
+    def read(self) -> dict[str, Any]:
+        """The JSON of the stored state, checked."""
+        content = files.read_json(self.path, "training state")
+        if content.get("kind") != KIND or not isinstance(content.get("identity"), dict):
+            raise DamagedFileError(f"{self.path} is a {content.get('kind')!r}, not a training state")
+        return content
 
     def clear(self) -> None:
-        """Remove the state: the training is finished and saved elsewhere."""
-        self.path.unlink(missing_ok=True)
-        if self.folder.is_dir():
-            files.remove_unused(self.folder, [])
+        """Remove the state: the training is finished and saved elsewhere, or nobody wants it any more."""
+        if not self.folder.is_dir():
+            return
+        with writing(self.folder):
+            files.commit(self.path, None, [], self._entries())
+
+    def _entries(self) -> list[dict[str, Any]]:
+        """The tensor files of the stored state; none where there is no state that can be read."""
+        try:
+            return list(self.read()["tensors"].values()) if self.exists else []
+        except (DamagedFileError, KeyError, AttributeError):
+            return []
 
 
 def refuse_differences(path: Path, stored: Mapping[str, Any], given: Mapping[str, Any]) -> None:

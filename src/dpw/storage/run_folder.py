@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from dpw.errors import DamagedFileError, InputError
 from dpw.storage import files
 from dpw.storage.checkpoint import refuse_differences
+from dpw.storage.lock import is_own_name
 from dpw.storage.logs import MetricsLog
 
 RUN_HEADER: Mapping[str, Any] = {"format": files.FORMAT, "kind": "dpw-run"}
@@ -87,14 +88,10 @@ class RunFolder:
 
     def refuse_unless_empty(self) -> None:
         """Make sure that nothing of somebody else's is in a folder where a run is to begin."""
-        if self.path.is_dir():
-            self.remove_leftovers()
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        if not self.path.exists():
+            return
+        if not self.path.is_dir() or any(not is_own_name(path.name) for path in self.path.iterdir()):
             raise InputError(f"{self.path} is not an empty folder: choose another --output")
-
-    def remove_leftovers(self) -> None:
-        """Delete the half-written files of a process that was killed."""
-        files.remove_leftovers(self.path)
 
     def write_run(self, content: Mapping[str, Any]) -> None:
         """Say what the run is; from now on the folder is a run."""
