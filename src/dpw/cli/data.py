@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpw import InputError
+
 if TYPE_CHECKING:
     from dpw.data.inspection import DatasetReport
 
@@ -37,6 +39,8 @@ def check(
 ) -> None:
     """Say which of the eleven datasets are usable; exit code 0 only when all that were asked for are."""
     if root.suffix in (".yaml", ".yml"):
+        if subset:
+            raise InputError("--subset has no effect on a benchmark's YAML: leave it out")
         reports = _check_written(root, only, protocol, images)
     else:
         reports = _check_public(root, only, protocol, images, subset)

@@ -7,8 +7,23 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+TEMPLATE = "a photo of a {}."
 Json = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
 Backbone = Annotated[str | None, typer.Option(help="Where the CLIP below the model is, if it has moved.")]
+
+AllowDownload = Annotated[
+    bool, typer.Option("--allow-download", help="Let the CLIP that a saved model names be fetched.")
+]
+
+
+def _seconds(value: float) -> float:
+    """A time between saved states; NaN would mean never."""
+    if not value >= 0:
+        raise typer.BadParameter(f"{value} is no time; give a number of seconds that is not negative")
+    return value
+
+
+CheckpointSeconds = Annotated[float, typer.Option(callback=_seconds, help="Seconds between saved states.")]
 
 
 def learn(
@@ -19,27 +34,41 @@ def learn(
     ] = None,
     method: Annotated[str | None, typer.Option(help="Method of a new model (see 'dpw methods').")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the task; the folder's name by default.")] = None,
-    template: Annotated[str, typer.Option(help="Prompt with {} for the class name.")] = "a photo of a {}.",
+    template: Annotated[str, typer.Option(help="Prompt with {} for the class name.")] = TEMPLATE,
     preset: Annotated[str, typer.Option(help="Preset of a new model's settings.")] = "default",
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as key=value.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split and of the training.")] = 0,
-    checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between saved states.")] = 30.0,
+    checkpoint_seconds: CheckpointSeconds = 30.0,
+    discard_unfinished: Annotated[
+        bool, typer.Option("--discard-unfinished", help="Drop an unfinished training of the model first.")
+    ] = False,
+    allow_download: AllowDownload = False,
     as_json: Json = False,
 ) -> None:
     """Teach a model the images of a folder; the same command again continues what was interrupted."""
-    from dpw import Interrupted, Task
+    from dpw import ContinualCLIP, Interrupted, Task
     from dpw.cli.terminal import TerminalCallback, exit_code, stopping
+    from dpw.data.digest import task_digest
+    from dpw.storage import unfinished
     from dpw.storage.lock import writing
 
     task = Task.from_folder(folder, name=name, templates=(template,), seed=seed)
+    unfinished.refuse_foreign(into)
     with writing(into):
-        learner = _open(into, model, method, preset, parse_settings(settings))
+        if discard_unfinished:
+            typer.echo(f"dropped the unfinished training of {unfinished.discard(into)}", err=True)
+        if unfinished.is_finished(into, task.name, task_digest(task)):
+            typer.echo(f"dpw: {task.name} was already learned from these images", err=True)
+            learner = ContinualCLIP.from_pretrained(into, allow_download=allow_download)
+            return _report_learned(learner, task, into, as_json)
+        learner = _open(into, model, method, preset, parse_settings(settings), allow_download)
         with stopping() as request:
             try:
+                _check_images(learner, task, request)
                 learner.learn(
                     task,
                     seed=seed,
-                    checkpoint=into / "learning",
+                    checkpoint=into / unfinished.FOLDER,
                     checkpoint_seconds=checkpoint_seconds,
                     callback=TerminalCallback(),
                     should_stop=request,
@@ -48,32 +77,42 @@ def learn(
                 typer.echo(f"dpw: {stopped}; the same command continues from there", err=True)
                 raise typer.Exit(exit_code(request)) from stopped
         learner.save_pretrained(into)
-        _clear(into / "learning")
+        unfinished.remove(into)
     _report_learned(learner, task, into, as_json)
 
 
-def _open(into: Path, model: str | None, method: str | None, preset: str, settings: dict[str, Any]) -> Any:
+def _check_images(learner: Any, task: Any, should_stop: Any) -> None:
+    """Read every image once, so that one that cannot be read is known before the training."""
+    from dpw.data.pixels import check_readable
+
+    for split in task.splits().values():
+        check_readable(learner.cache, split, should_stop)
+
+
+def _open(
+    into: Path,
+    model: str | None,
+    method: str | None,
+    preset: str,
+    settings: dict[str, Any],
+    allow_download: bool,
+) -> Any:
     """The model to teach: an existing one, or a new one on a CLIP."""
     from dpw import ContinualCLIP, InputError
-    from dpw.storage.model_folder import is_model
+    from dpw.storage.model_folder import is_model, refuse_other_clip
 
     if is_model(into):
-        return ContinualCLIP.from_pretrained(into, method, preset=preset, settings=settings)
+        if model is not None:
+            refuse_other_clip(into, model)
+        return ContinualCLIP.from_pretrained(
+            into, method, preset=preset, settings=settings, allow_download=allow_download
+        )
     if model is None:
         raise InputError(
             f"{into} is not a model yet: say which CLIP to start from, for example --model mini or "
             "--model openai/clip-vit-base-patch16"
         )
     return ContinualCLIP.from_pretrained(model, method, preset=preset, settings=settings)
-
-
-def _clear(folder: Path) -> None:
-    """Remove the state of a training that is finished."""
-    from dpw.storage.checkpoint import TrainingCheckpoint
-
-    TrainingCheckpoint(folder, {}).clear()
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
 
 
 def _report_learned(learner: Any, task: Any, into: Path, as_json: bool) -> None:
@@ -98,15 +137,18 @@ def predict(
     classes: Annotated[
         str | None, typer.Option(help="Choose between these, separated by commas; learned or not.")
     ] = None,
-    template: Annotated[str, typer.Option(help="Prompt for --classes.")] = "a photo of a {}.",
+    template: Annotated[str, typer.Option(help="Prompt for --classes.")] = TEMPLATE,
     top: Annotated[int, typer.Option(min=1, help="How many classes to name for each image.")] = 1,
     backbone: Backbone = None,
+    allow_download: AllowDownload = False,
     as_json: Json = False,
 ) -> None:
     """Classify images; nobody needs to say which task they belong to. Exit code 2 if any cannot be read."""
-    from dpw import ContinualCLIP
+    from dpw import ContinualCLIP, InputError
 
-    learner = ContinualCLIP.from_pretrained(model, backbone=backbone)
+    if classes is None and template != TEMPLATE:
+        raise InputError("--template has no effect without --classes: learned tasks have their own; leave it out")
+    learner = ContinualCLIP.from_pretrained(model, backbone=backbone, allow_download=allow_download)
     chosen = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
     answers = learner.predict(images, classes=chosen, template=template, top=top)
     if as_json:
@@ -185,11 +227,12 @@ def export_one(
 def import_one(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
     source: Annotated[Path, typer.Argument(help="A folder made by 'dpw tasks export'.")],
+    backbone: Backbone = None,
 ) -> None:
-    """Add an exported task to a model over the same CLIP."""
+    """Add an exported task to a model over the same CLIP; one that does not fit is refused."""
     from dpw.storage.model_folder import import_task
 
-    typer.echo(f"imported {import_task(model, source)} into {model}")
+    typer.echo(f"imported {import_task(model, source, backbone)} into {model}")
 
 
 def parse_settings(settings: list[str] | None) -> dict[str, Any]:

@@ -7,11 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from dpw.cli.learn import Json, parse_settings
+from dpw.cli.learn import CheckpointSeconds, Json, parse_settings
 
 MINI_METHODS = "zero-shot,finetune,dpw"
-
-CheckpointSeconds = Annotated[float, typer.Option(help="Seconds between saved states.")]
 
 
 def run(
@@ -21,7 +19,7 @@ def run(
     method: Annotated[str | None, typer.Option(help="One or more methods, separated by commas.")] = None,
     model: Annotated[str | None, typer.Option(help="CLIP: mini, a folder, or a hub name.")] = None,
     output: Annotated[Path | None, typer.Option(help="Folder of the run; runs/... by default.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of splits, draws and training.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Seed of splits, draws and training (0).")] = None,
     seeds: Annotated[str | None, typer.Option(help="Several seeds, as 1,2,3.")] = None,
     preset: Annotated[str, typer.Option(help="Preset of the method's settings.")] = "default",
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as key=value.")] = None,
@@ -40,7 +38,7 @@ def run(
 ) -> None:
     """Run methods through a benchmark and measure every test set after every task."""
     methods = (method or (MINI_METHODS if benchmark == "mini" else "dpw")).split(",")
-    many_seeds = [int(part) for part in seeds.split(",")] if seeds else [seed]
+    many_seeds = _seeds(seed, seeds)
     common = {
         "benchmark": benchmark,
         "model": model or _default_model(benchmark),
@@ -64,6 +62,23 @@ def run(
             folder = base / f"{own}-seed{number}" if several or output is None else base
             found.append(_start({**common, "method": name, "seed": number}, folder, checkpoint_seconds))
     _show(found, as_json)
+
+
+def _seeds(seed: int | None, seeds: str | None) -> list[int]:
+    """The seeds of the runs: one, or several as `1,2,3`."""
+    from dpw import InputError
+
+    if seeds is None:
+        return [seed or 0]
+    if seed is not None:
+        raise InputError(f"--seed {seed} has no effect beside --seeds {seeds}: give one of the two")
+    try:
+        found = [int(part) for part in seeds.split(",")]
+    except ValueError as error:
+        raise InputError(f"--seeds {seeds!r} is no list of whole numbers such as 1,2,3") from error
+    if len(set(found)) != len(found):
+        raise InputError(f"--seeds {seeds} names a seed twice: give each once")
+    return found
 
 
 def _default_model(benchmark: str) -> str:

@@ -22,6 +22,7 @@ from dpw.data.task import Task
 from dpw.errors import InputError
 
 DEFAULT_MAX_BYTES = 32 * 1024**3
+CHECKED_AT_ONCE = 64
 
 ImageLike = str | Path | Image.Image
 
@@ -134,6 +135,16 @@ def read_images(cache: PixelCache, images: Sequence[ImageLike]) -> tuple[Pixels,
     split = Split.from_files(files.values(), [0] * len(files))
     batch[list(files)], errors = cache.readable_pixels(split, range(len(files)))
     return batch, {row: errors[index] for index, row in enumerate(files) if index in errors}
+
+
+def check_readable(cache: PixelCache, split: Split, should_stop: Callable[[], bool] = lambda: False) -> None:
+    """Read every image of a split once, through the cache; the first that cannot be read is raised."""
+    if split.in_memory:
+        return
+    for start in range(0, len(split), CHECKED_AT_ONCE):
+        if should_stop():
+            return
+        cache.pixels(split, range(start, min(start + CHECKED_AT_ONCE, len(split))))
 
 
 def training_pixels(

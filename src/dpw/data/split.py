@@ -224,6 +224,17 @@ class Split(Sequence[Sample]):
         """Say where one image is: its path, or its position such as `mnist/train[17]`."""
         return self._source.where(self._indices[index])
 
+    def paths(self) -> list[str] | None:
+        """The files of the images in order, or None if the images are not in files of their own."""
+        if not isinstance(self._source, FileImages):
+            return None
+        return [self._source.paths[index] for index in self._indices]
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether no image has to be read from anywhere."""
+        return isinstance(self._source, ArrayImages)
+
     def select(self, indices: Iterable[int]) -> "Split":
         """Take the images at these indices, in this order."""
         chosen = list(indices)

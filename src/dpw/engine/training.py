@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from dpw.clip.backbone import Backbone
+from dpw.data.digest import task_digest
 from dpw.data.pixels import PixelCache
 from dpw.data.task import Task
 from dpw.engine.callbacks import TrainingCallback, never
@@ -24,8 +25,12 @@ from dpw.engine.optimization import (
 from dpw.errors import Interrupted
 from dpw.methods.base import Method
 from dpw.methods.tensors import add_prefix, strip_prefix
-from dpw.storage.checkpoint import Position, TrainingCheckpoint
+from dpw.storage.checkpoint import DATA, Position, TrainingCheckpoint
+from dpw.storage.files import refuse_without_room
 from dpw.storage.logs import MetricsLog
+
+# The weights, two moments and the best epoch, once as they are and once as they are written anew; the model.
+STATES_ON_DISK = 9
 
 
 @dataclass
@@ -91,6 +96,9 @@ class _Fit:
         groups = parameter_groups(self.method.trainable(), self.method.learning_rate_factor)
         if not groups:
             return self.position
+        if self.checkpoint is not None:
+            needed = sum(p.numel() * p.element_size() for group in groups for p in group["params"])
+            refuse_without_room(self.checkpoint.folder, STATES_ON_DISK * needed)
         optimizer = make_optimizer(groups, self.config, self.rate)
         self.model, self.optimizer = self.accelerator.prepare(self.method, optimizer)
         self.resume()
@@ -214,6 +222,7 @@ def training_identity(method: Method, task: Task, seed: int) -> dict[str, Any]:
         "seed": seed,
         **{f"task {key}": value for key, value in task.describe().items()},
         "class names": list(task.classes),
+        DATA: task_digest(task),
     }
 
 

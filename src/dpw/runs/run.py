@@ -6,15 +6,24 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from dpw.clip.backbone import Backbone
 from dpw.data.pixels import PixelCache, cache_folder
-from dpw.engine.devices import is_main_process, make_accelerator
+from dpw.engine.devices import is_main_process, make_accelerator, with_threads
 from dpw.engine.evaluation import Evaluator
 from dpw.engine.training import Trainer, training_identity
 from dpw.errors import InputError
 from dpw.methods import METHODS, Method, MethodConfig, configure
 from dpw.methods.config import build
 from dpw.methods.feature_cache import FeatureCache
+from dpw.runs.checks import (
+    check_before_learning,
+    conditions,
+    digests,
+    refuse_changed_data,
+    refuse_other_tasks,
+)
 from dpw.runs.config import (
     RunConfig,
     RunOptions,
@@ -23,6 +32,7 @@ from dpw.runs.config import (
     load_run_benchmark,
     method_config,
     reference_data,
+    where_written,
 )
 from dpw.runs.provenance import versions
 from dpw.runs.results import collect
@@ -94,14 +104,14 @@ def start_run(config: RunConfig, folder: Path, options: RunOptions | None = None
     if not files.started:
         files.refuse_unless_empty()
     with _only_writer(folder):
-        if files.started:
+        if files.started and not _may_begin_anew(files, config):
             files.refuse_other(config.model_dump(mode="json"))
             return _resume(files, options)
-        files.refuse_unless_empty()
+        if not files.started:
+            files.refuse_unless_empty()
         method = method_config(config)
-        run = _Run(
-            files, config, method, options or RunOptions()
-        )  # finds mistakes before anything is written
+        run = _Run(files, config, method, options or RunOptions())
+        run.check()  # finds mistakes before anything is written
         run.accelerator.wait_for_everyone()
         if run.accelerator.is_main_process:
             files.write_run(
@@ -109,9 +119,18 @@ def start_run(config: RunConfig, folder: Path, options: RunOptions | None = None
                     "settings": config.model_dump(mode="json"),
                     "method_config": method.model_dump(mode="json"),
                     "versions": versions(),
+                    "benchmark": conditions(run.benchmark),
+                    "data": digests(run.benchmark),
+                    "directory": str(Path.cwd()),
+                    "threads": torch.get_num_threads(),
                 }
             )
         return run.go()
+
+
+def _may_begin_anew(files: RunFolder, config: RunConfig) -> bool:
+    """Whether a corrected command may take over the folder of a run that has not learned anything yet."""
+    return files.untouched and files.read_run()["settings"] != config.model_dump(mode="json")
 
 
 def resume_run(folder: Path, options: RunOptions | None = None) -> dict[str, Any]:
@@ -124,12 +143,18 @@ def resume_run(folder: Path, options: RunOptions | None = None) -> dict[str, Any
 
 def _resume(files: RunFolder, options: RunOptions | None) -> dict[str, Any]:
     """Go on with a run whose lock is held."""
+    files.refuse_incomplete()
     content = files.read_run()
-    config = RunConfig(**content["settings"])
+    config = build(RunConfig, content["settings"])
     if config.method not in METHODS:
         raise InputError(f"{files.path} is a run of method {config.method!r}, which this dpw does not have")
     method = build(METHODS[config.method].config_class, content["method_config"])
-    return _Run(files, config, method, options or RunOptions()).go()
+    with with_threads(content.get("threads")):
+        run = _Run(files, config, method, options or RunOptions(), content.get("directory"))
+        refuse_changed_data(files.path, content, run.benchmark)
+        if files.untouched:
+            run.check()
+        return run.go()
 
 
 def _only_writer(folder: Path) -> AbstractContextManager[Any]:
@@ -141,20 +166,25 @@ class _Run:
     """One run: learn a task, keep it, measure every test set, and so on to the last task."""
 
     def __init__(
-        self, folder: RunFolder, config: RunConfig, method_settings: MethodConfig, options: RunOptions
+        self,
+        folder: RunFolder,
+        config: RunConfig,
+        method_settings: MethodConfig,
+        options: RunOptions,
+        directory: str | None = None,
     ) -> None:
-        """Load the benchmark's description and the backbone; no task is learned yet."""
+        """Load the benchmark's description and the backbone; paths are as written in `directory`."""
         check_trackers(config.trackers)
         self.folder, self.config, self.options = folder, config, options
         self.method_settings = method_settings
-        self.benchmark = load_run_benchmark(config)
+        self.benchmark = load_run_benchmark(config, directory)
         self.accelerator = make_accelerator(
             mixed_precision=config.mixed_precision,
             gradient_accumulation_steps=config.gradient_accumulation,
             log_with=list(config.trackers) or None,
             project_dir=str(folder.path) if config.trackers else None,
         )
-        self.backbone = Backbone.from_pretrained(config.model).to(self.accelerator.device)
+        self.backbone = Backbone.from_pretrained(where_written(config.model, directory)).to(self.accelerator.device)
         self.cache = PixelCache(self.backbone.preprocessing, cache_folder())
         self.log = folder.metrics if self.accelerator.is_main_process else MetricsLog()
         self.timings = folder.timings if self.accelerator.is_main_process else MetricsLog()
@@ -167,6 +197,13 @@ class _Run:
             options.should_stop,
         )
 
+    def check(self) -> None:
+        """Read every image once and look at all that the settings name, before anything is learned."""
+        self.options.on_message("reading all images once")
+        given = reference_data(self.benchmark)
+        stop = self.options.should_stop
+        check_before_learning(self.benchmark, self.method_settings, given, self.cache, stop)
+
     def go(self) -> dict[str, Any]:
         """Do everything that is not yet done."""
         if self.config.trackers:
@@ -175,6 +212,7 @@ class _Run:
         method.reference = reference_data(self.benchmark)
         method.feature_cache = FeatureCache()
         rows = self.folder.read_rows()
+        refuse_other_tasks(self.folder.path, method, rows, self.benchmark)
         self.rewind(method, rows, log_bytes)
         zero_shot = self.zero_shot(method.feature_cache)
         for index, task in enumerate(self.benchmark.tasks):

@@ -13,6 +13,7 @@ from dpw.storage.lock import writing
 
 KIND = "dpw-progress"
 FILE = "progress.json"
+DATA = "images and labels (SHA-256)"  # the key of an identity that earlier versions did not write
 
 
 @dataclass
@@ -82,7 +83,9 @@ class TrainingCheckpoint:
         if not self.exists:
             return None
         content = self.read()
-        refuse_differences(self.path, content["identity"], self.identity)
+        stored = {DATA: self.identity.get(DATA), **content["identity"]}
+        drop = "use the old settings and data, or drop what was begun (dpw learn --discard-unfinished)"
+        refuse_differences(self.path, stored, self.identity, drop)
         try:
             entries = content["tensors"]
             best = files.read_tensors(self.folder, entries["best"]) if "best" in entries else None
@@ -115,11 +118,14 @@ class TrainingCheckpoint:
             return []
 
 
-def refuse_differences(path: Path, stored: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+def refuse_differences(
+    path: Path,
+    stored: Mapping[str, Any],
+    given: Mapping[str, Any],
+    remedy: str = "use another folder or the old settings",
+) -> None:
     """Refuse to go on with anything but what was begun, naming what differs."""
     differing = sorted(key for key in {*stored, *given} if stored.get(key) != given.get(key))
     if differing:
         shown = "; ".join(f"{k}: was {stored.get(k)!r}, now {given.get(k)!r}" for k in differing)
-        raise InputError(
-            f"{path} belongs to something else ({shown[:600]}): use another folder or the old settings"
-        )
+        raise InputError(f"{path} belongs to something else ({shown[:600]}): {remedy}")

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,18 @@ def _is_whole(folder: Path, entry: Mapping[str, Any]) -> bool:
         return own_name and path.stat().st_size == entry["bytes"]
     except (OSError, DamagedFileError, KeyError, TypeError):
         return False
+
+
+def refuse_without_room(folder: Path, needed: int) -> None:
+    """Refuse to begin what the disk has no room for."""
+    there = next((path for path in (folder, *folder.absolute().parents) if path.exists()), None)
+    free = needed if there is None else shutil.disk_usage(there).free
+    if free < needed:
+        raise StorageError(
+            f"{folder} has room for {free / 1e6:.0f} MB and the training needs {needed / 1e6:.0f} MB: "
+            "free some space or choose another disk",
+            errno.ENOSPC,
+        )
 
 
 def _note(path: Path) -> None:

@@ -109,6 +109,13 @@ def read_model(folder: Path) -> dict[str, Any]:
     return content
 
 
+def refuse_other_clip(folder: Path, reference: str) -> None:
+    """Refuse a CLIP that is named for a model which stands on another one already."""
+    own = read_model(folder)["backbone"]["reference"]
+    if own not in (reference, _durable(reference)):
+        raise InputError(f"{folder} stands on {own}, which --model {reference} cannot change: leave it out")
+
+
 def remove_task(folder: Path, name: str) -> None:
     """Take one task out of a model folder; no other file is touched."""
     read_model(folder)  # a folder that is no model is refused before anything is made in it

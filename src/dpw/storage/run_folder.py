@@ -23,6 +23,7 @@ from dpw.storage import files
 from dpw.storage.checkpoint import refuse_differences
 from dpw.storage.lock import is_own_name
 from dpw.storage.logs import MetricsLog
+from dpw.storage.schema import ResultsContent, RowContent, RunContent, ZeroShotContent, check_content
 
 RUN_HEADER: Mapping[str, Any] = {"format": files.FORMAT, "kind": "dpw-run"}
 RESULTS_HEADER: Mapping[str, Any] = {"format": files.FORMAT, "kind": "dpw-results"}
@@ -102,11 +103,17 @@ class RunFolder:
         content = files.read_json(self._run, "dpw run")
         if content.get("kind") != RUN_HEADER["kind"]:
             raise DamagedFileError(f"{self._run} is a {content.get('kind')!r}, not a run")
+        check_content(RunContent, content, self._run, whole=False)
         return content
 
     def refuse_other(self, settings: Mapping[str, Any]) -> None:
         """Make sure that the run in this folder was begun with these settings."""
         refuse_differences(self._run, self.read_run()["settings"], settings)
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the run was begun and nothing of it was learned or measured yet."""
+        return not any(path.exists() for path in (self._row(0), self.model, self.checkpoint, self._results))
 
     def write_row(self, index: int, row: Mapping[str, Any]) -> None:
         """Commit one row of the accuracy matrix."""
@@ -116,7 +123,10 @@ class RunFolder:
         """The rows that are committed, in order."""
         rows: list[dict[str, Any]] = []
         while self._row(len(rows)).exists():
-            rows.append(files.read_json(self._row(len(rows)), "dpw run"))
+            path = self._row(len(rows))
+            row = files.read_json(path, "dpw run")
+            check_content(RowContent, row, path, whole=False)
+            rows.append(row)
         return rows
 
     def write_zero_shot(self, accuracy: Sequence[float | None]) -> None:
@@ -127,7 +137,9 @@ class RunFolder:
         """The accuracy of plain CLIP on every test set, or None if it was not measured yet."""
         if not self._zero_shot.exists():
             return None
-        return list(files.read_json(self._zero_shot, "dpw run")["accuracy"])
+        content = files.read_json(self._zero_shot, "dpw run")
+        check_content(ZeroShotContent, content, self._zero_shot, whole=False)
+        return list(content["accuracy"])
 
     # ------------------------------------------------------------------------------------- what a run found
 
@@ -151,7 +163,17 @@ class RunFolder:
         content = files.read_json(self._results, "finished dpw run")
         if content.get("kind") != RESULTS_HEADER["kind"]:
             raise DamagedFileError(f"{self._results} is a {content.get('kind')!r}, not the results of a run")
+        check_content(ResultsContent, content, self._results, whole=False)
         return content
+
+    def refuse_incomplete(self) -> None:
+        """Refuse a run whose files lack what is needed to go on with it, or to show it once it is finished."""
+        if self.started:
+            check_content(RunContent, self.read_run(), self._run)
+        for index, row in enumerate(self.read_rows()):
+            check_content(RowContent, row, self._row(index))
+        if self.finished:
+            check_content(ResultsContent, self.read_results(), self._results)
 
     def read_steps(self) -> list[Step]:
         """The time of every step, over all sessions; a line that is not whole is passed over."""

@@ -125,12 +125,17 @@ class ResultsContent(_Part):
     seconds: dict[str, float]
 
 
-def check_content(kind: type[BaseModel], content: Mapping[str, Any], path: Path) -> None:
-    """Refuse content of wrong types or values, naming the first of them."""
+def check_content(
+    kind: type[BaseModel], content: Mapping[str, Any], path: Path, *, whole: bool = True
+) -> None:
+    """Refuse content of wrong types or values, naming the first; unless `whole`, keys may be missing."""
     try:
         kind.model_validate(dict(content))
     except ValidationError as error:
-        first = error.errors()[0]
+        wrong = [detail for detail in error.errors() if whole or detail["type"] != "missing"]
+        if not wrong:
+            return
+        first = wrong[0]
         where = ".".join(str(part) for part in first["loc"])
         raise DamagedFileError(
             f"{path} is damaged or was not written by dpw ({where}: {first['msg']}): restore it from a copy"
