@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, get_args, overload
 
 import torch
 from PIL import Image
@@ -79,6 +79,8 @@ class ContinualCLIP:
             >>> ContinualCLIP.from_pretrained("mini", "diki").tasks
             []
         """
+        if not isinstance(source, str | Path) or not str(source):
+            raise InputError(f"source is {source!r}; give a model folder, 'mini', a folder or a hub name")
         folder, clip = Path(source), backbone or source
         if model_folder.is_model(folder):
             if settings or preset != "default":
@@ -147,6 +149,14 @@ class ContinualCLIP:
             >>> learner.tasks
             ['signs']
         """
+        if not isinstance(task, Task):
+            raise InputError(
+                f"task is a {type(task).__name__}; give a Task, such as Task.from_folder('birds')"
+            )
+        if not isinstance(seed, int) or seed < 0:
+            raise InputError(f"seed is {seed!r}; give a whole number that is not negative")
+        if not checkpoint_seconds >= 0:
+            raise InputError(f"checkpoint_seconds is {checkpoint_seconds!r}; give a number of seconds")
         trainer = Trainer(
             cache=self.cache,
             accelerator=accelerator or make_accelerator(),
@@ -241,6 +251,10 @@ class ContinualCLIP:
             >>> answer.label in ("circle", "square"), len(answer.alternatives)
             (True, 1)
         """
+        if not isinstance(top, int) or isinstance(top, bool) or top < 1:
+            raise InputError(f"top is {top!r}; give a whole number of at least 1")
+        if not isinstance(images, str | Path | Image.Image | Sequence):
+            raise InputError(f"images is a {type(images).__name__}; give a path, a picture or a list of them")
         question = self.question(classes, template)
         single = isinstance(images, str | Path | Image.Image)
         wanted: Sequence[ImageLike] = [images] if single else images  # type: ignore[assignment,list-item]
@@ -266,10 +280,14 @@ class ContinualCLIP:
             [('given', 'crow'), ('given', 'swan')]
         """
         if classes is not None:
+            if isinstance(classes, str) or not all(isinstance(name, str) and name for name in classes):
+                raise InputError(
+                    f"classes is {classes!r:.80}; give a list of names, such as ['crow', 'swan']"
+                )
             names = tuple(classes)
             if not names or len(set(names)) != len(names):
                 raise InputError(f"give at least one class and each only once, not {list(names)}")
-            if template.count("{}") != 1:
+            if not isinstance(template, str) or template.count("{}") != 1:
                 raise InputError(f"the template {template!r} needs exactly one {{}} for the class name")
             return Candidates.among(ClassGroup("given", names, (template,)))
         if not self.tasks:
@@ -308,6 +326,10 @@ class ContinualCLIP:
             >>> test.images == len(signs.test), 0 <= test.accuracy <= 100
             (True, True)
         """
+        if isinstance(tasks, Task) or not all(isinstance(task, Task) for task in tasks):
+            raise InputError("give a list of tasks to evaluate, such as [task]")
+        if setting not in get_args(Setting):
+            raise InputError(f"setting is {setting!r}; give one of {', '.join(get_args(Setting))}")
         evaluator = Evaluator(self.cache, accelerator or make_accelerator(), setting, merge_equal_names)
         return evaluator.row(self.method, tasks)
 

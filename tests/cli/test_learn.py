@@ -137,7 +137,10 @@ def test_of_two_who_teach_one_model_at_once_none_loses_a_task(toy, tmp_path):
 
 
 WITHOUT_EFFECT = [
-    (["learn", "{birds}", "--into", "{model}", "--name", "b2", "--model", "mini"], "--model mini cannot change"),
+    (
+        ["learn", "{birds}", "--into", "{model}", "--name", "b2", "--model", "mini"],
+        "--model mini cannot change",
+    ),
     (["predict", "{model}", "x.png", "--template", "a {}"], "--template has no effect"),
     (["run", "{yaml}", "--model", "{clip}", "--seed", "1", "--seeds", "1,2"], "--seed 1 has no effect"),
     (["run", "{yaml}", "--model", "{clip}", "--seeds", "1,x"], "no list of whole numbers"),

@@ -332,3 +332,44 @@ def test_a_corrected_command_may_reuse_the_folder_of_a_run_that_learned_nothing(
     assert (tmp_path / "run" / "run.json").exists()
     run(toy, tmp_path / "run")
     assert outcome(tmp_path / "run") == straight[0]
+
+
+DAMAGES = [
+    lambda b: bytes([0xFF, 0xFE]) + b,
+    lambda b: b.replace(b'"seconds": ', b'"seconds": Infinity, "x": '),
+    lambda b: b"[" * 100_000 + b"\n" + b,
+    lambda _: b"\x00" * 100,
+]
+
+
+@pytest.mark.parametrize("change", DAMAGES)
+def test_damaged_timings_stop_neither_resume_nor_report(toy, tmp_path, straight, change):
+    from dpw.report import write_report
+
+    folder = stopped_run(toy, tmp_path / "run")
+    timings = folder / "timings.jsonl"
+    timings.write_bytes(change(timings.read_bytes()))
+    resume_run(folder, RunOptions())
+    assert outcome(folder) == straight[0]
+    timings.write_bytes(change(timings.read_bytes()))
+    write_report([folder], tmp_path / "report.html")
+
+
+def test_a_flip_in_the_log_is_noticed_and_one_in_the_table_is_mended(toy, tmp_path, straight):
+    run(toy, tmp_path / "run")
+    table, log = tmp_path / "run" / "accuracy.csv", tmp_path / "run" / "metrics.jsonl"
+    good = log.read_bytes()
+    table.write_bytes(table.read_bytes().replace(b"birds", b"words"))
+    resume_run(tmp_path / "run", RunOptions())
+    assert outcome(tmp_path / "run") == straight[0]
+    log.write_bytes(good.replace(b"birds", b"words", 1))
+    with pytest.raises(DamagedFileError, match=r"metrics\.jsonl was changed"):
+        resume_run(tmp_path / "run", RunOptions())
+
+
+def test_a_flip_in_the_log_of_a_stopped_run_is_noticed(toy, tmp_path):
+    folder = stopped_run(toy, tmp_path / "run")
+    log = folder / "metrics.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"birds", b"words", 1))
+    with pytest.raises(DamagedFileError, match=r"metrics\.jsonl was changed"):
+        resume_run(folder, RunOptions())

@@ -5,7 +5,16 @@ import pytest
 from dpw.storage import unfinished
 from tests.helpers.command_line import dpw
 
-SMALL = ["--set", "prefix_length=2", "--set", "adapter_rank=4", "--set", "training.epochs=2", "--set", "training.batch_size=4"]
+SMALL = [
+    "--set",
+    "prefix_length=2",
+    "--set",
+    "adapter_rank=4",
+    "--set",
+    "training.epochs=2",
+    "--set",
+    "training.batch_size=4",
+]
 
 
 class Killed(BaseException):

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from dpw.cli.output import say, say_error
+
 TEMPLATE = "a photo of a {}."
 Json = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
 Backbone = Annotated[str | None, typer.Option(help="Where the CLIP below the model is, if it has moved.")]
@@ -46,8 +48,7 @@ def learn(
     as_json: Json = False,
 ) -> None:
     """Teach a model the images of a folder; the same command again continues what was interrupted."""
-    from dpw import ContinualCLIP, Interrupted, Task
-    from dpw.cli.terminal import TerminalCallback, exit_code, stopping
+    from dpw import ContinualCLIP, Task
     from dpw.data.digest import task_digest
     from dpw.storage import unfinished
     from dpw.storage.lock import writing
@@ -56,29 +57,38 @@ def learn(
     unfinished.refuse_foreign(into)
     with writing(into):
         if discard_unfinished:
-            typer.echo(f"dropped the unfinished training of {unfinished.discard(into)}", err=True)
+            say(f"dropped the unfinished training of {unfinished.discard(into)}", err=True)
         if unfinished.is_finished(into, task.name, task_digest(task)):
-            typer.echo(f"dpw: {task.name} was already learned from these images", err=True)
+            say_error(f"{task.name} was already learned from these images")
             learner = ContinualCLIP.from_pretrained(into, allow_download=allow_download)
-            return _report_learned(learner, task, into, as_json)
-        learner = _open(into, model, method, preset, parse_settings(settings), allow_download)
-        with stopping() as request:
-            try:
-                _check_images(learner, task, request)
-                learner.learn(
-                    task,
-                    seed=seed,
-                    checkpoint=into / unfinished.FOLDER,
-                    checkpoint_seconds=checkpoint_seconds,
-                    callback=TerminalCallback(),
-                    should_stop=request,
-                )
-            except Interrupted as stopped:
-                typer.echo(f"dpw: {stopped}; the same command continues from there", err=True)
-                raise typer.Exit(exit_code(request)) from stopped
-        learner.save_pretrained(into)
-        unfinished.remove(into)
+        else:
+            learner = _open(into, model, method, preset, parse_settings(settings), allow_download)
+            _teach(learner, task, into, seed, checkpoint_seconds)
     _report_learned(learner, task, into, as_json)
+
+
+def _teach(learner: Any, task: Any, into: Path, seed: int, checkpoint_seconds: float) -> None:
+    """Learn a task with its state kept in the model's folder, then commit it."""
+    from dpw import Interrupted
+    from dpw.cli.terminal import TerminalCallback, exit_code, stopping
+    from dpw.storage import unfinished
+
+    with stopping() as request:
+        try:
+            _check_images(learner, task, request)
+            learner.learn(
+                task,
+                seed=seed,
+                checkpoint=into / unfinished.FOLDER,
+                checkpoint_seconds=checkpoint_seconds,
+                callback=TerminalCallback(),
+                should_stop=request,
+            )
+        except Interrupted as stopped:
+            say_error(f"{stopped}; the same command continues from there")
+            raise typer.Exit(exit_code(request)) from stopped
+    learner.save_pretrained(into)
+    unfinished.remove(into)
 
 
 def _check_images(learner: Any, task: Any, should_stop: Any) -> None:
@@ -122,13 +132,13 @@ def _report_learned(learner: Any, task: Any, into: Path, as_json: bool) -> None:
         accuracy = learner.evaluate([task])[0].accuracy
     content = {**task.describe(), "model": str(into), "tasks": learner.tasks, "test_accuracy": accuracy}
     if as_json:
-        typer.echo(json.dumps(content, indent=2))
+        say(json.dumps(content, indent=2))
         return
     measured = (
         "" if accuracy is None else f", {accuracy:.1f} % right on {len(task.test)} images kept for testing"
     )
-    typer.echo(f"learned {task.name}: {len(task.classes)} classes, {len(task.train)} images{measured}")
-    typer.echo(f"{into} now knows: {', '.join(learner.tasks)}")
+    say(f"learned {task.name}: {len(task.classes)} classes, {len(task.train)} images{measured}")
+    say(f"{into} now knows: {', '.join(learner.tasks)}")
 
 
 def predict(
@@ -147,20 +157,22 @@ def predict(
     from dpw import ContinualCLIP, InputError
 
     if classes is None and template != TEMPLATE:
-        raise InputError("--template has no effect without --classes: learned tasks have their own; leave it out")
+        raise InputError(
+            "--template has no effect without --classes: learned tasks have their own; leave it out"
+        )
     learner = ContinualCLIP.from_pretrained(model, backbone=backbone, allow_download=allow_download)
     chosen = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
     answers = learner.predict(images, classes=chosen, template=template, top=top)
     if as_json:
-        typer.echo(json.dumps([answer.as_json() for answer in answers], indent=2))
+        say(json.dumps([answer.as_json() for answer in answers], indent=2))
     for answer in answers:
         if answer.error is not None:
-            typer.echo(f"dpw: {answer.error}", err=True)
+            say_error(answer.error)
         elif not as_json:
             task = "" if answer.task is None else f"  task {answer.task} ({answer.confidence or 0:.2f})"
-            typer.echo(f"{answer.image}  {answer.label}  {100 * (answer.probability or 0):.1f} %{task}")
+            say(f"{answer.image}  {answer.label}  {100 * (answer.probability or 0):.1f} %{task}")
             for label, probability in answer.alternatives:
-                typer.echo(f"    {label}  {100 * probability:.1f} %")
+                say(f"    {label}  {100 * probability:.1f} %")
     if any(answer.error is not None for answer in answers):
         raise typer.Exit(2)
 
@@ -174,7 +186,7 @@ def forget(
 
     remove_task(model, task)
     left = ", ".join(entry["name"] for entry in read_model(model)["tasks"]) or "nothing"
-    typer.echo(f"forgot {task}; {model} now knows: {left}")
+    say(f"forgot {task}; {model} now knows: {left}")
 
 
 class _TasksGroup(TyperGroup):
@@ -200,14 +212,14 @@ def list_tasks(
 
     content = read_model(model)
     if as_json:
-        typer.echo(json.dumps(content, indent=2))
+        say(json.dumps(content, indent=2))
         return
     name, clip = content["method"]["name"], content["backbone"]["reference"]
-    typer.echo(f"{model}: method {name} on {clip}, {len(content['tasks'])} task(s)")
+    say(f"{model}: method {name} on {clip}, {len(content['tasks'])} task(s)")
     for task in content["tasks"]:
         megabytes = task["tensors"]["bytes"] / 1e6
         shown = ", ".join(task["classes"][:6]) + (", ..." if len(task["classes"]) > 6 else "")
-        typer.echo(f"  {task['name']}: {len(task['classes'])} classes ({shown}), {megabytes:.1f} MB")
+        say(f"  {task['name']}: {len(task['classes'])} classes ({shown}), {megabytes:.1f} MB")
 
 
 @tasks.command("export")
@@ -220,7 +232,7 @@ def export_one(
     from dpw.storage.model_folder import export_task
 
     export_task(model, task, target)
-    typer.echo(f"exported {task} to {target}")
+    say(f"exported {task} to {target}")
 
 
 @tasks.command("import")
@@ -232,7 +244,7 @@ def import_one(
     """Add an exported task to a model over the same CLIP; one that does not fit is refused."""
     from dpw.storage.model_folder import import_task
 
-    typer.echo(f"imported {import_task(model, source, backbone)} into {model}")
+    say(f"imported {import_task(model, source, backbone)} into {model}")
 
 
 def parse_settings(settings: list[str] | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dpw.cli.learn import CheckpointSeconds, Json, parse_settings
+from dpw.cli.output import say, say_error
 
 MINI_METHODS = "zero-shot,finetune,dpw"
 
@@ -114,7 +115,7 @@ def _with_terminal(folder: Path, checkpoint_seconds: float, work: Any) -> dict[s
         try:
             result: dict[str, Any] = work(options)
         except Interrupted as stopped:
-            typer.echo(f"dpw: {stopped}; continue with: dpw resume {folder}", err=True)
+            say_error(f"{stopped}; continue with: dpw resume {folder}")
             raise typer.Exit(exit_code(request)) from stopped
     return {**result, "folder": str(folder)}
 
@@ -133,20 +134,18 @@ def resume(
 def _show(results: list[dict[str, Any]], as_json: bool) -> None:
     """The table of what was found."""
     if as_json:
-        typer.echo(json.dumps(results if len(results) > 1 else results[0], indent=2))
+        say(json.dumps(results if len(results) > 1 else results[0], indent=2))
         return
     from dpw.runs.gathering import MAIN_METRICS
 
     first = results[0]
-    typer.echo(f"{first['benchmark']}, {first['setting']}, protocol {first['protocol']}, {first['model']}")
-    typer.echo(
-        f"{'method':<18}{'seed':>5}" + "".join(f"{name:>12}" for name in MAIN_METRICS) + f"{'learned':>12}"
-    )
+    say(f"{first['benchmark']}, {first['setting']}, protocol {first['protocol']}, {first['model']}")
+    say(f"{'method':<18}{'seed':>5}" + "".join(f"{name:>12}" for name in MAIN_METRICS) + f"{'learned':>12}")
     for result in results:
         values = "".join(f"{_percent(result['metrics'][name]):>12}" for name in MAIN_METRICS)
-        typer.echo(f"{result['method']:<18}{result['seed']:>5}{values}{result['parameters']:>12,}")
+        say(f"{result['method']:<18}{result['seed']:>5}{values}{result['parameters']:>12,}")
     for result in results:
-        typer.echo(f"{result['method']}: {result['folder']}/results.json")
+        say(f"{result['method']}: {result['folder']}/results.json")
 
 
 def _percent(value: float | None) -> str:
@@ -163,14 +162,14 @@ def methods(as_json: Json = False) -> None:
         for name, kind in sorted(METHODS.items())
     ]
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        say(json.dumps(found, indent=2))
         return
     for entry in found:
-        typer.echo(f"{entry['name']:<14}{entry['summary']}")
+        say(f"{entry['name']:<14}{entry['summary']}")
         if presets := _preset_names(entry["presets"]):
-            typer.echo(f"{'':<14}presets: {', '.join(presets)}")
+            say(f"{'':<14}presets: {', '.join(presets)}")
         if "reconstruction" in entry["status"]:
-            typer.echo(f"{'':<14}{entry['status']}")
+            say(f"{'':<14}{entry['status']}")
 
 
 def _preset_names(presets: Sequence[str]) -> list[str]:

@@ -16,8 +16,8 @@ from PIL import Image
 from dpw.clip.preprocessing import Pixels, Preprocessing
 from dpw.data.augment import random_resized_crop
 from dpw.data.protocol import get_protocol
-from dpw.data.segments import KEY_BYTES, SegmentStore
-from dpw.data.split import Split
+from dpw.data.segments import KEY_BYTES, SegmentStore, warn_uncached
+from dpw.data.split import DECODING_ERRORS, Split
 from dpw.data.task import Task
 from dpw.errors import InputError
 
@@ -47,7 +47,10 @@ class PixelCache:
         if folder is not None:
             record_bytes = 3 * self.size[0] * self.size[1]
             kind = f"pixels-{preprocessing.pixel_fingerprint}"
-            self._store = SegmentStore(folder, kind, record_bytes, max_bytes)
+            try:
+                self._store = SegmentStore(folder, kind, record_bytes, max_bytes)
+            except InputError as error:
+                warn_uncached(str(error))
 
     def pixels(self, split: Split, indices: Sequence[int]) -> Pixels:
         """Pixels of the images at these indices of the split, as uint8 `(len(indices), 3, H, W)`."""
@@ -127,14 +130,20 @@ def read_images(cache: PixelCache, images: Sequence[ImageLike]) -> tuple[Pixels,
     """Pixels of files, through the cache, and of PIL images, which are not kept; errors by row."""
     batch = np.zeros((len(images), 3, *cache.size), dtype=np.uint8)
     files: dict[int, str | Path] = {}
+    failed: dict[int, InputError] = {}
     for row, image in enumerate(images):
         if isinstance(image, Image.Image):
-            batch[row] = cache.preprocessing.pixels(image)
-        else:
+            try:
+                batch[row] = cache.preprocessing.pixels(image)
+            except DECODING_ERRORS as error:
+                failed[row] = InputError(f"image {row} cannot be decoded ({error}); give a good copy of it")
+        elif isinstance(image, str | Path):
             files[row] = image
+        else:
+            raise InputError(f"image {row} is a {type(image).__name__}; give a path or a picture of Pillow's")
     split = Split.from_files(files.values(), [0] * len(files))
     batch[list(files)], errors = cache.readable_pixels(split, range(len(files)))
-    return batch, {row: errors[index] for index, row in enumerate(files) if index in errors}
+    return batch, failed | {row: errors[index] for index, row in enumerate(files) if index in errors}
 
 
 def check_readable(cache: PixelCache, split: Split, should_stop: Callable[[], bool] = lambda: False) -> None:
@@ -188,11 +197,16 @@ def in_threads(work: Callable[[int], None], rows: Sequence[int], workers: int) -
             pass
 
 
-def cache_folder() -> Path:
-    """Where preprocessed pixels are kept: DPW_CACHE, or the user's cache folder."""
-    chosen = os.environ.get("DPW_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(chosen) if chosen else Path(base) / "dpw"
+def cache_folder() -> Path | None:
+    """Where preprocessed pixels are kept: DPW_CACHE, or the user's cache folder; None where there is none."""
+    chosen, base = os.environ.get("DPW_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    if chosen or base:
+        return Path(chosen) if chosen else Path(str(base)) / "dpw"
+    try:
+        return Path.home() / ".cache" / "dpw"
+    except RuntimeError:
+        warn_uncached("this user has no home folder")
+        return None
 
 
 def _keys(split: Split, indices: Sequence[int]) -> tuple[dict[int, bytes], dict[int, InputError]]:

@@ -187,7 +187,8 @@ class _Fit:
         if not self.accelerator.sync_gradients:
             return  # gradients of gathered batches are not part of the state
         if self.checkpoint is not None and (stop or due) and self.accelerator.is_main_process:
-            self.checkpoint.save(self.position, self.tensors(), self.best, self.trainer.log.position())
+            log = self.trainer.log
+            self.checkpoint.save(self.position, self.tensors(), self.best, log.position(), log.digest())
             self.saved_at = time.monotonic()
         if stop:
             raise Interrupted(f"stopped at step {self.position.step} of {self.total} of {self.task.name}")
@@ -205,11 +206,11 @@ class _Fit:
         stored = None if self.checkpoint is None else self.checkpoint.load()
         if stored is None:
             return
-        self.position, tensors, self.best, log_bytes = stored
+        self.position, tensors, self.best, log_bytes, log_sha256 = stored
         self.method.restore(strip_prefix("method/", tensors))
         self.method.load_progress_state(strip_prefix("progress/", tensors))
         load_optimizer_tensors(self.optimizer, strip_prefix("optimizer/", tensors))
-        self.trainer.log.rewind(log_bytes)
+        self.trainer.log.rewind(log_bytes, log_sha256)
 
 
 def training_identity(method: Method, task: Task, seed: int) -> dict[str, Any]:

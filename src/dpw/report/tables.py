@@ -9,6 +9,7 @@ from typing import Any
 
 from dpw.runs.gathering import METRICS, Group, Number, Section, Spread
 from dpw.runs.published import Published
+from dpw.storage.files import csv_cell
 
 Cell = str | int | float | Spread | None
 
@@ -169,9 +170,9 @@ def as_csv(table: Table) -> str:
     header: list[str] = []
     for column, name in enumerate(table.header):
         header += [name, f"{name} deviation"] if column in spreads else [name]
-    writer.writerow(header)
+    writer.writerow(map(csv_cell, header))
     for row in table.rows:
-        writer.writerow(_csv_row(row, spreads))
+        writer.writerow(map(csv_cell, _csv_row(row, spreads)))
     return text.getvalue()
 
 

@@ -184,7 +184,9 @@ class _Run:
             log_with=list(config.trackers) or None,
             project_dir=str(folder.path) if config.trackers else None,
         )
-        self.backbone = Backbone.from_pretrained(where_written(config.model, directory)).to(self.accelerator.device)
+        self.backbone = Backbone.from_pretrained(where_written(config.model, directory)).to(
+            self.accelerator.device
+        )
         self.cache = PixelCache(self.backbone.preprocessing, cache_folder())
         self.log = folder.metrics if self.accelerator.is_main_process else MetricsLog()
         self.timings = folder.timings if self.accelerator.is_main_process else MetricsLog()
@@ -208,12 +210,12 @@ class _Run:
         """Do everything that is not yet done."""
         if self.config.trackers:
             self.accelerator.init_trackers("dpw", config={"run": str(self.config.model_dump(mode="json"))})
-        method, log_bytes = self.stored_method()
+        method, stored = self.stored_method()
         method.reference = reference_data(self.benchmark)
         method.feature_cache = FeatureCache()
         rows = self.folder.read_rows()
         refuse_other_tasks(self.folder.path, method, rows, self.benchmark)
-        self.rewind(method, rows, log_bytes)
+        self.rewind(method, rows, stored)
         zero_shot = self.zero_shot(method.feature_cache)
         for index, task in enumerate(self.benchmark.tasks):
             if index < len(rows):
@@ -224,22 +226,23 @@ class _Run:
         self.accelerator.end_training()
         return self.finish(method, rows, zero_shot)
 
-    def stored_method(self) -> tuple[Method, int]:
-        """The method with the tasks learned so far, and the length of the log when they were saved."""
+    def stored_method(self) -> tuple[Method, Mapping[str, Any]]:
+        """The method with the tasks learned so far, and the model's JSON, which knows the log's length."""
         model = self.folder.model
         if model_folder.is_model(model):
             method = model_folder.load_model(model, lambda kind, config, _: kind(self.backbone, config))
-            return method, model_folder.read_model(model)["log_bytes"]
-        return METHODS[self.config.method](self.backbone, self.method_settings), 0
+            return method, model_folder.read_model(model)
+        return METHODS[self.config.method](self.backbone, self.method_settings), {}
 
-    def rewind(self, method: Method, rows: Sequence[Mapping[str, Any]], model_log_bytes: int) -> None:
+    def rewind(self, method: Method, rows: Sequence[Mapping[str, Any]], model: Mapping[str, Any]) -> None:
         """Take the log back to the last thing that was committed: a row, a model, or a checkpoint."""
         checkpoint = TrainingCheckpoint(self.folder.checkpoint, {})
         if len(method.tasks) > len(rows):
             checkpoint.clear()  # that task is learned; it only waits to be measured
-            self.log.rewind(model_log_bytes)
+            self.log.rewind(model["log_bytes"], model.get("log_sha256"))
         elif not checkpoint.exists:  # otherwise the checkpoint knows the log's length
-            self.log.rewind(rows[-1]["log_bytes"] if rows else 0)
+            last = rows[-1] if rows else {"log_bytes": 0}
+            self.log.rewind(last["log_bytes"], last.get("log_sha256"))
 
     def learn(self, method: Method, index: int) -> None:
         """Fit one task and make it part of the model folder."""
@@ -264,7 +267,8 @@ class _Run:
                 event="learned", task=task.name, epoch=position.best_epoch, accuracy=position.best_accuracy
             )
         if self.accelerator.is_main_process:
-            model_folder.save_model(method, self.folder.model, {"log_bytes": self.log.position()})
+            log = {"log_bytes": self.log.position(), "log_sha256": self.log.digest()}
+            model_folder.save_model(method, self.folder.model, log)
             checkpoint.clear()
 
     def measure(self, method: Method, index: int, name: str) -> dict[str, Any]:
@@ -278,6 +282,7 @@ class _Run:
             "after": name,
             "tests": [test.as_json() for test in tests],
             "log_bytes": self.log.position(),
+            "log_sha256": self.log.digest(),
             "parameters": method.parameter_count(),
         }
         if self.accelerator.is_main_process:

@@ -36,6 +36,7 @@ class Stored(NamedTuple):
     tensors: dict[str, Tensor]
     best: dict[str, Tensor] | None
     log_bytes: int
+    log_sha256: str | None = None
 
 
 class TrainingCheckpoint:
@@ -61,6 +62,7 @@ class TrainingCheckpoint:
         tensors: Mapping[str, Tensor],
         best: Mapping[str, Tensor] | None,
         log_bytes: int,
+        log_sha256: str | None = None,
     ) -> None:
         """Replace the stored state by a newer one."""
         with writing(self.folder):
@@ -74,6 +76,7 @@ class TrainingCheckpoint:
                 "identity": self.identity,
                 "position": asdict(position),
                 "log_bytes": log_bytes,
+                "log_sha256": log_sha256,
                 "tensors": entries,
             }
             files.commit(self.path, content, list(entries.values()), before)
@@ -90,7 +93,8 @@ class TrainingCheckpoint:
             entries = content["tensors"]
             best = files.read_tensors(self.folder, entries["best"]) if "best" in entries else None
             tensors = files.read_tensors(self.folder, entries["now"])
-            return Stored(Position(**content["position"]), tensors, best, int(content["log_bytes"]))
+            position, log_bytes = Position(**content["position"]), int(content["log_bytes"])
+            return Stored(position, tensors, best, log_bytes, content.get("log_sha256"))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, InputError):
                 raise

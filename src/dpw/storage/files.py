@@ -25,6 +25,7 @@ from dpw.errors import DamagedFileError, StorageError
 from dpw.storage.lock import TENSOR_FILE, journal_of
 
 FORMAT = 1
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 Entries = Sequence[Mapping[str, Any]]
 
 
@@ -49,6 +50,17 @@ def write_bytes(path: Path, content: bytes) -> None:
     except BaseException:
         _discard(temporary)
         raise
+
+
+def csv_cell(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula; numbers and a lone dash stay as they are."""
+    if not isinstance(value, str) or not value.startswith(FORMULA) or value == "-":
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

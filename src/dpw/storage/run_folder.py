@@ -14,6 +14,7 @@ figures/              what `dpw figures` draws
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -147,10 +148,10 @@ class RunFolder:
         """Write `accuracy.csv` and then `results.json`, which makes the run a finished one."""
         table = io.StringIO()
         writer = csv.writer(table, lineterminator="\n")
-        writer.writerow(["after", *content["tasks"]])
+        writer.writerow(["after", *map(files.csv_cell, content["tasks"])])
         writer.writerow(["zero-shot", *content["zero_shot"]])
         for name, row in zip(content["tasks"], content["accuracy"], strict=True):
-            writer.writerow([name, *row])
+            writer.writerow([files.csv_cell(name), *row])
         files.write_bytes(self.path / "accuracy.csv", table.getvalue().encode())
         files.write_json(self._results, {**RESULTS_HEADER, **content})
 
@@ -180,9 +181,10 @@ class RunFolder:
         steps = []
         for entry in self.timings.entries():
             try:
-                steps.append(Step(str(entry["event"]), str(entry["task"]), float(entry["seconds"])))
+                step = Step(str(entry["event"]), str(entry["task"]), float(entry["seconds"]))
             except (KeyError, TypeError, ValueError):
                 continue
+            steps += [step] if math.isfinite(step.seconds) and step.seconds >= 0 else []
         return steps
 
     @property
