@@ -6,6 +6,7 @@ cheap and belongs on the device.
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -122,8 +123,14 @@ class Preprocessing:
         wide, high = min(wide, width), min(high, height)
         left, top = (width - wide) // 2, (height - high) // 2
         across, down = image.width / width, image.height / height
-        box = (left * across, top * down, (left + wide) * across, (top + high) * down)
-        return image.resize((wide, high), resample=Image.Resampling(self.resample), box=box)
+        margin = 4 * math.ceil(max(across, down, 1)) + 4  # more than the filter looks around itself
+        x, y = max(int(left * across) - margin, 0), max(int(top * down) - margin, 0)
+        right, bottom = (left + wide) * across - x, (top + high) * down - y
+        end = (min(image.width, x + int(right) + margin), min(image.height, y + int(bottom) + margin))
+        near = image.crop((x, y, *end))
+        kind = Image.Resampling(self.resample)
+        rows = near.resize((wide, near.height), kind, box=(left * across - x, 0, right, near.height))
+        return rows.resize((wide, high), kind, box=(0, top * down - y, wide, bottom))
 
     def _cropped(self, image: Image.Image) -> Image.Image:
         """Cut the centre out, with black borders where the image is smaller than the crop."""

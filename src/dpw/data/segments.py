@@ -102,7 +102,7 @@ class SegmentStore:
         except OSError as error:
             self._full = True
             self._writer.finish()
-            warn_uncached(f"{self._folder}: {error}")
+            warn_uncached(f"{self._folder}: {error}", "no longer")
 
     def close(self) -> None:
         """Give back the space that the last segment reserved and did not need."""
@@ -173,11 +173,11 @@ class SegmentStore:
                 path.with_suffix(".index").unlink(missing_ok=True)
 
 
-def warn_uncached(why: str) -> None:
+def warn_uncached(why: str, since: str = "not") -> None:
     """Say once that pixels are decoded anew each time, and what helps."""
     if why not in _warned:
         _warned.add(why)
-        _log.warning("pixels are not cached (%s): set DPW_CACHE to a folder that can be written", why)
+        _log.warning("pixels are %s cached (%s): set DPW_CACHE to a folder that can be written", since, why)
 
 
 class _Writer:
