@@ -1,5 +1,24 @@
-"""`python -m dpw`, which is also how `accelerate launch -m dpw` starts several processes."""
+"""`dpw` and `python -m dpw`, which is also how `accelerate launch -m dpw` starts several processes."""
 
-from dpw.cli import main
+import os
+import signal
+import sys
 
-main()
+
+def _stop(number: int, frame: object) -> None:  # noqa: ARG001
+    """End at once: nothing has been begun yet."""
+    os._exit(128 + number)
+
+
+def main() -> None:
+    """Bring the command line up; a signal that comes before it is up ends quietly with the customary code."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stop)
+    from dpw.cli import main as command_line
+
+    command_line()
+
+
+if __name__ == "__main__":
+    main()
+    sys.exit(0)

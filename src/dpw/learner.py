@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
@@ -55,6 +55,7 @@ class ContinualCLIP(Predictor):
         settings: Mapping[str, Any] | None = None,
         backbone: str | Path | None = None,
         device: str | torch.device | None = None,
+        allow_download: bool = False,
     ) -> "ContinualCLIP":
         """Load a model folder, or start from a CLIP with nothing learned.
 
@@ -65,6 +66,8 @@ class ContinualCLIP(Predictor):
             settings: single settings of a new model, by dotted name; they go over the preset.
             backbone: the CLIP itself, where it is not where the saved model expects it.
             device: where to compute; the accelerator of this machine by default.
+            allow_download: whether the CLIP that a saved model names may be fetched from the hub; a CLIP
+                that you name yourself always may.
 
         Returns:
             A model that can learn, predict and be saved.
@@ -79,12 +82,18 @@ class ContinualCLIP(Predictor):
             >>> ContinualCLIP.from_pretrained("mini", "diki").tasks
             []
         """
+        if not isinstance(source, str | Path) or not str(source):
+            raise InputError(f"source is {source!r}; give a model folder, 'mini', a folder or a hub name")
         folder, clip = Path(source), backbone or source
         if model_folder.is_model(folder):
             if settings or preset != "default":
                 raise InputError(f"{folder} already has its settings; they cannot be changed after learning")
+            allowed = allow_download or backbone is not None
             loaded = model_folder.load_model(
-                folder, lambda kind, config, clip: kind(Backbone.from_pretrained(backbone or clip), config)
+                folder,
+                lambda kind, config, clip: kind(
+                    Backbone.from_pretrained(backbone or clip, allow_download=allowed), config
+                ),
             )
             if method is not None and method != loaded.name:
                 raise InputError(f"{folder} was learned by method {loaded.name!r}, not {method!r}")
@@ -164,6 +173,14 @@ class ContinualCLIP(Predictor):
             >>> learned.task, learner.tasks
             ('signs', ['signs'])
         """
+        if not isinstance(task, Task):
+            raise InputError(
+                f"task is a {type(task).__name__}; give a Task, such as Task.from_folder('birds')"
+            )
+        if not isinstance(seed, int) or seed < 0:
+            raise InputError(f"seed is {seed!r}; give a whole number that is not negative")
+        if not checkpoint_seconds >= 0:
+            raise InputError(f"checkpoint_seconds is {checkpoint_seconds!r}; give a number of seconds")
         wishes = Wishes(learning_rate, steps, epochs, batch_size, time_limit)
         check_wishes(self.method, wishes)
         trainer = Trainer(
@@ -238,6 +255,10 @@ class ContinualCLIP(Predictor):
             >>> test.images == len(signs.test), 0 <= test.accuracy <= 100
             (True, True)
         """
+        if isinstance(tasks, Task | str | Path):
+            raise InputError("give a list of tasks or folders to evaluate, such as [task]")
+        if setting not in get_args(Setting):
+            raise InputError(f"setting is {setting!r}; give one of {', '.join(get_args(Setting))}")
         evaluator = Evaluator(self.cache, accelerator or make_accelerator(), setting, merge_equal_names)
         wanted = [task if isinstance(task, Task) else Task.for_testing(task) for task in tasks]
         return evaluator.row(self.method, wanted)

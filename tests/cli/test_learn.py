@@ -121,3 +121,65 @@ def test_mistakes_are_one_sentence_and_exit_code_2(
     assert sentence in err
     assert len(err.strip().splitlines()) == 1
     assert "Traceback" not in err
+
+
+def test_of_two_who_teach_one_model_at_once_none_loses_a_task(toy, tmp_path):
+    """Both succeed one after the other, or one is refused and says so."""
+    import subprocess
+    import sys
+
+    model = tmp_path / "m"
+    command = [sys.executable, "-m", "dpw", "learn", "--into", model, "--model", toy / "clip", *SMALL]
+    both = [
+        subprocess.Popen([*command, toy / "data" / name], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        for name in ("birds", "metals")
+    ]
+    said = [process.communicate() for process in both]
+    learned = [b"now knows" in out for out, _ in said]
+    from dpw.storage.model_folder import read_model
+
+    assert any(learned)
+    assert len(read_model(model)["tasks"]) == sum(learned)
+    for process, (_, err), well in zip(both, said, learned, strict=True):
+        assert process.returncode == (0 if well else 2)
+        assert well or b"is being written by process" in err or b"already has its settings" in err
+
+
+WITHOUT_EFFECT = [
+    (
+        ["learn", "{birds}", "--into", "{model}", "--name", "b2", "--model", "mini"],
+        "--model mini cannot change",
+    ),
+    (["predict", "{model}", "x.png", "--template", "a {}"], "--template has no effect"),
+    (["run", "{yaml}", "--model", "{clip}", "--seed", "1", "--seeds", "1,2"], "--seed 1 has no effect"),
+    (["run", "{yaml}", "--model", "{clip}", "--seeds", "1,x"], "no list of whole numbers"),
+    (["run", "{yaml}", "--model", "{clip}", "--seeds", "1,1"], "names a seed twice"),
+    (["data", "check", "{yaml}", "--subset"], "--subset has no effect"),
+]
+
+
+@pytest.mark.parametrize(("command", "sentence"), WITHOUT_EFFECT, ids=lambda value: str(value)[:40])
+def test_an_option_without_effect_is_refused(capsys, toy, taught, tmp_path, monkeypatch, command, sentence):
+    test_mistakes_are_one_sentence_and_exit_code_2(
+        capsys, toy, taught, tmp_path, monkeypatch, command, sentence
+    )
+
+
+@pytest.mark.parametrize("seconds", ["nan", "-1"])
+def test_times_that_are_none_are_refused(capsys, toy, tmp_path, seconds):
+    words = ["learn", toy / "data" / "birds", "--into", tmp_path / "m", "--model", toy / "clip"]
+    code, _, err = dpw(capsys, *words, "--checkpoint-seconds", seconds)
+    assert code == 2
+    assert "is no time" in err
+
+
+def test_an_unreadable_image_is_found_before_training(capsys, toy, tmp_path):
+    import shutil
+
+    shutil.copytree(toy / "data" / "birds", tmp_path / "birds")
+    picture = tmp_path / "birds" / "test" / "crow" / "0.png"
+    picture.write_bytes(picture.read_bytes()[:70])
+    code, _, err = dpw(capsys, "learn", tmp_path / "birds", "--into", tmp_path / "m", "--model", toy / "clip")
+    assert code == 2
+    assert "test/crow/0.png" in err
+    assert not (tmp_path / "m").exists()

@@ -1,5 +1,6 @@
 """The pixel cache gives exactly what preprocessing gives, keeps within its bound and survives anything."""
 
+import io
 import multiprocessing
 import os
 import pickle
@@ -12,7 +13,7 @@ from PIL import Image
 
 from dpw.clip.preprocessing import Preprocessing
 from dpw.data import segments
-from dpw.data.pixels import PixelCache, read_images, training_pixels
+from dpw.data.pixels import PixelCache, cache_folder, read_images, training_pixels
 from dpw.data.task import Split, Task
 from dpw.errors import InputError
 from tests.helpers.checks import nonempty
@@ -217,10 +218,50 @@ def test_images_of_different_sizes_are_refused():
         PixelCache(Preprocessing(size=8, crop=None), None)
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+@pytest.mark.parametrize("odd", ["file/cache", "x" * 300, "nul\0"])
+def test_a_folder_that_cannot_be_used_is_gone_around_with_a_warning(tmp_path, caplog, odd):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(InputError, match="cannot be made"):
-        PixelCache(TINY, tmp_path / "file" / "cache")
+    _, split = pictures()
+    cache = PixelCache(TINY, tmp_path / odd)
+    assert np.array_equal(cache.pixels(split, range(3)), expected(split, range(3)))
+    assert "DPW_CACHE" in caplog.text
+
+
+def test_a_user_without_a_home_folder_is_warned(monkeypatch, caplog):
+    def homeless():
+        raise RuntimeError("no home")
+
+    for name in ("DPW_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("dpw.data.pixels.Path.home", homeless)
+    monkeypatch.setattr("dpw.data.segments._warned", set())
+    assert cache_folder() is None
+    assert "DPW_CACHE" in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_odd_things_in_the_folder_are_passed_over(tmp_path):
+    _, split = pictures()
+    kind = tmp_path / f"pixels-{TINY.pixel_fingerprint}"
+    kind.mkdir()
+    os.mkfifo(kind / "pipe.index")
+    (kind / "folder.index").mkdir()
+    (kind / "noise.index").write_bytes(bytes(range(256)) * 40)
+    (kind / "noise.pixels").mkdir()
+    cache = PixelCache(TINY, tmp_path)
+    for _ in range(2):
+        assert np.array_equal(cache.pixels(split, range(3)), expected(split, range(3)))
+
+
+def test_a_truncated_picture_costs_only_its_own_answer(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (60, 60, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a.png")
+    content = (tmp_path / "a.png").read_bytes()
+    cut = Image.open(io.BytesIO(content[: len(content) // 2]))
+    _, errors = read_images(PixelCache(TINY, None), [cut, tmp_path / "a.png", Image.fromarray(noise)])
+    assert list(errors) == [0]
+    with pytest.raises(InputError, match="image 1 is a int"):
+        read_images(PixelCache(TINY, None), [cut, 7])
 
 
 def task(protocol):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dpw.engine.callbacks import TrainingCallback
 from dpw.errors import DamagedFileError, InputError, Interrupted, StorageError
 from dpw.runs.config import RunOptions
 from dpw.runs.run import resume_run, start_run
@@ -207,3 +208,168 @@ def test_a_full_disk_loses_nothing(toy, tmp_path, straight, monkeypatch):
     monkeypatch.undo()
     run(toy, tmp_path / "run")
     assert outcome(tmp_path / "run") == straight[0]
+
+
+def test_a_second_writer_is_refused_and_the_first_is_not_disturbed(toy, tmp_path, straight):
+    folder, refused = tmp_path / "run", []
+
+    class Intruder(TrainingCallback):
+        def on_step(self, task: str, epoch: int, epochs: int, step: int, loss: float) -> None:
+            if not refused:
+                child = in_child(lambda: run(toy, folder))
+                refused.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    run(toy, folder, RunOptions(checkpoint_seconds=0, callback=Intruder()))
+    assert refused == [1]
+    assert outcome(folder) == straight[0]
+
+
+def test_files_of_others_below_a_run_stay(toy, tmp_path, straight):
+    folder = stopped_run(toy, tmp_path / "run")
+    others = [folder / ".mine.tmp", folder / "model" / "my-0123456789abcdef.safetensors"]
+    others += [folder / "progress" / ".x.tmp", folder / "notes" / ".deep.tmp"]
+    for path in others:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("precious")
+    resume_run(folder, RunOptions())
+    assert [path.read_text() for path in others] == ["precious"] * 4
+
+
+def test_a_folder_that_is_refused_keeps_every_file(toy, tmp_path):
+    (tmp_path / ".mine.tmp").write_text("precious")
+    with pytest.raises(InputError, match="not an empty folder"):
+        run(toy, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".mine.tmp"]
+
+
+def repainted(world):
+    """Another picture of the same name."""
+    picture = world / "data" / "metals" / "train" / "gold" / "0.png"
+    picture.write_bytes((world / "data" / "metals" / "train" / "rust" / "1.png").read_bytes())
+
+
+def relabelled(world):
+    """Two pictures that change places between classes."""
+    one, other = (world / "data" / "signs" / "train" / name / "0.png" for name in ("stop", "yield"))
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+
+
+def rewritten(old, new):
+    """A changed YAML file."""
+
+    def change(world):
+        text = (world / "toy.yaml").read_text()
+        (world / "toy.yaml").write_text(text.replace(old, new))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (repainted, "task 'metals'"),
+        (relabelled, "task 'signs'"),
+        (rewritten("  - folder: data/signs\n", ""), "began with the tasks birds, metals, signs"),
+        (rewritten("tasks:\n", "tasks:\n  - folder: data/metals\n    name: more\n"), "now has more"),
+        (rewritten("task-incremental", "class-incremental"), "setting = 'task-incremental'"),
+        (rewritten("name: toy\n", "name: toy\ntemplates: ['a bad photo of a {}.']\n"), "templates"),
+    ],
+    ids=["image", "labels", "fewer tasks", "more tasks", "setting", "templates"],
+)
+def test_data_that_changed_between_is_refused(toy, tmp_path, change, sentence):
+    world = tmp_path / "world"
+    shutil.copytree(toy, world)
+    folder = stopped_run(world, tmp_path / "run")
+    change(world)
+    with pytest.raises(InputError, match=sentence):
+        resume_run(folder, RunOptions())
+
+
+def test_relative_paths_are_those_of_the_folder_they_were_written_in(toy, tmp_path, monkeypatch, straight):
+    monkeypatch.chdir(toy)
+    with pytest.raises(Interrupted):
+        run(toy, tmp_path / "run", StopAfter(15).options(), benchmark="toy.yaml", model="clip")
+    monkeypatch.chdir(tmp_path)
+    resume_run(tmp_path / "run", RunOptions())
+    assert outcome(tmp_path / "run")["metrics.jsonl"] == straight[0]["metrics.jsonl"]
+
+
+def test_the_number_of_threads_is_kept(toy, tmp_path, monkeypatch):
+    import torch
+
+    folder = stopped_run(toy, tmp_path / "run")
+    content = files.read_json(folder / "run.json", "run")
+    assert content["threads"] == 1
+    files.write_json(folder / "run.json", content | {"threads": 2})
+    seen = []
+    monkeypatch.setattr("dpw.runs.run._Run.go", lambda self: seen.append(torch.get_num_threads()))
+    resume_run(folder, RunOptions())
+    assert (seen, torch.get_num_threads()) == ([2], 1)
+
+
+def test_an_unreadable_image_of_the_last_task_is_found_before_the_first_step(toy, tmp_path):
+    world = tmp_path / "world"
+    shutil.copytree(toy, world)
+    picture = world / "data" / "signs" / "train" / "stop" / "3.png"
+    picture.write_bytes(picture.read_bytes()[:60])
+    with pytest.raises(InputError, match=r"signs/train/stop/3\.png"):
+        run(world, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_reference_data_that_is_not_there_is_found_before_the_first_step(toy, tmp_path):
+    settings = {"training.epochs": 1, "reference_images": str(tmp_path / "nowhere")}
+    with pytest.raises(InputError, match="nowhere, which is no folder"):
+        run(toy, tmp_path / "run", method="zscl", settings=settings)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_corrected_command_may_reuse_the_folder_of_a_run_that_learned_nothing(toy, tmp_path, straight):
+    with pytest.raises(InputError, match="needs images beside"):
+        run(toy, tmp_path / "run", method="zscl", settings={"training.epochs": 1})
+    assert (tmp_path / "run" / "run.json").exists()
+    run(toy, tmp_path / "run")
+    assert outcome(tmp_path / "run") == straight[0]
+
+
+DAMAGES = [
+    lambda b: bytes([0xFF, 0xFE]) + b,
+    lambda b: b.replace(b'"seconds": ', b'"seconds": Infinity, "x": '),
+    lambda b: b"[" * 100_000 + b"\n" + b,
+    lambda _: b"\x00" * 100,
+]
+
+
+@pytest.mark.parametrize("change", DAMAGES)
+def test_damaged_timings_stop_neither_resume_nor_report(toy, tmp_path, straight, change):
+    from dpw.report import write_report
+
+    folder = stopped_run(toy, tmp_path / "run")
+    timings = folder / "timings.jsonl"
+    timings.write_bytes(change(timings.read_bytes()))
+    resume_run(folder, RunOptions())
+    assert outcome(folder) == straight[0]
+    timings.write_bytes(change(timings.read_bytes()))
+    write_report([folder], tmp_path / "report.html")
+
+
+def test_a_flip_in_the_log_is_noticed_and_one_in_the_table_is_mended(toy, tmp_path, straight):
+    run(toy, tmp_path / "run")
+    table, log = tmp_path / "run" / "accuracy.csv", tmp_path / "run" / "metrics.jsonl"
+    good = log.read_bytes()
+    table.write_bytes(table.read_bytes().replace(b"birds", b"words"))
+    resume_run(tmp_path / "run", RunOptions())
+    assert outcome(tmp_path / "run") == straight[0]
+    log.write_bytes(good.replace(b"birds", b"words", 1))
+    with pytest.raises(DamagedFileError, match=r"metrics\.jsonl was changed"):
+        resume_run(tmp_path / "run", RunOptions())
+
+
+def test_a_flip_in_the_log_of_a_stopped_run_is_noticed(toy, tmp_path):
+    folder = stopped_run(toy, tmp_path / "run")
+    log = folder / "metrics.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"birds", b"words", 1))
+    with pytest.raises(DamagedFileError, match=r"metrics\.jsonl was changed"):
+        resume_run(folder, RunOptions())

@@ -110,3 +110,10 @@ def test_another_format_is_refused(tmp_path):
     Path(tmp_path / "x.json").write_text(json.dumps({"format": 99, "checksum": "0"}))
     with pytest.raises(DamagedFileError, match="format 99"):
         files.read_json(tmp_path / "x.json", "test")
+
+
+def test_a_disk_without_room_is_refused_before_the_training(tmp_path):
+    files.refuse_without_room(tmp_path / "not" / "there", 1)
+    with pytest.raises(StorageError, match="has room for") as caught:
+        files.refuse_without_room(tmp_path, 10**18)
+    assert caught.value.errno == errno.ENOSPC

@@ -146,3 +146,65 @@ def test_a_flipped_byte_in_a_task_is_refused(saved, tmp_path, where):
     path.write_bytes(bytes(content))
     with pytest.raises(DamagedFileError, match=r"birds-.*SHA-256"):
         ContinualCLIP.from_pretrained(tmp_path / "m")
+
+
+def test_files_of_others_in_a_model_folder_stay(toy, saved, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(saved[1], folder)
+    others = ["thesis-0123456789abcdef.safetensors", ".notes.tmp", ".model.json.77.tmp"]
+    for name in others:
+        (folder / name).write_text("precious")
+    own = set(files(folder)) - set(others)
+    remove_task(folder, "birds")
+    assert {name for name in others if (folder / name).read_text() == "precious"} == set(others)
+    assert len(own - set(files(folder))) == 1, "the file of the forgotten task is gone"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_tensors_that_are_not_finite_are_refused_before_an_import_is_kept(toy, saved, tmp_path, value):
+    from dpw.storage.files import write_tensors
+
+    export_task(saved[1], "birds", tmp_path / "birds")
+    content = json.loads((tmp_path / "birds" / "task.json").read_text())
+    task_entry = content["tasks"][0]
+    tensors = saved[0].method.task_state(0)
+    name = next(name for name, tensor in tensors.items() if tensor.is_floating_point())
+    tensors = {**tensors, name: tensors[name] * value}
+    task_entry["tensors"] = write_tensors(tmp_path / "birds", "birds", tensors)
+    write_json(tmp_path / "birds" / "task.json", content)
+    fresh(toy).save_pretrained(tmp_path / "m")
+    before = {path: path.read_bytes() for path in (tmp_path / "m").iterdir()}
+    with pytest.raises(DamagedFileError, match="NaN or infinite"):
+        import_task(tmp_path / "m", tmp_path / "birds")
+    assert {path: path.read_bytes() for path in (tmp_path / "m").iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("tasks", "all"), ("tasks", [7]), ("method", []), ("shared", 3), ("backbone", {"reference": 1})],
+)
+def test_content_of_wrong_types_is_one_sentence(saved, tmp_path, key, value):
+    folder = tmp_path / "model"
+    shutil.copytree(saved[1], folder)
+    rewrite(folder / "model.json", **{key: value})
+    with pytest.raises(DamagedFileError, match=f"damaged .*{key}"):
+        ContinualCLIP.from_pretrained(folder)
+
+
+def test_deep_json_is_one_sentence(tmp_path):
+    (tmp_path / "model.json").write_text("[" * 200_000)
+    with pytest.raises(DamagedFileError, match="damaged"):
+        ContinualCLIP.from_pretrained(tmp_path)
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_model_folder_does_not_reach_the_network_by_itself(saved, tmp_path, monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    folder = tmp_path / "model"
+    shutil.copytree(saved[1], folder)
+    content = json.loads((folder / "model.json").read_text())
+    rewrite(folder / "model.json", backbone=content["backbone"] | {"reference": "some-one/some-clip"})
+    with pytest.raises(InputError, match="--allow-download"):
+        ContinualCLIP.from_pretrained(folder)

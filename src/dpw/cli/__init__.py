@@ -1,12 +1,23 @@
 """The `dpw` command: thin, and quick to answer because every command imports its work when it runs."""
 
+import errno
+import os
+import signal
 import sys
-from typing import Annotated
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
 
 from dpw import DpwError, __version__
 from dpw.cli import benchmarks, compare, data, evaluate, learn, look, predict, run
+from dpw.cli.output import say, say_error
+
+CLICK_ERROR = typer.BadParameter.__mro__[
+    2
+]  # click's root of usage errors, which typer may bring along itself
 
 app = typer.Typer(
     name="dpw",
@@ -36,7 +47,7 @@ app.add_typer(data.app, name="data")
 def _version(requested: bool) -> None:
     """Print the version and stop."""
     if requested:
-        typer.echo(f"dpw {__version__}")
+        say(f"dpw {__version__}")
         raise typer.Exit
 
 
@@ -51,8 +62,60 @@ def _options(
 
 def main() -> None:
     """Run the command line; a mistake of the user's is one sentence on stderr and exit code 2."""
+    with obeying_signals():
+        sys.exit(_exit_code())
+
+
+def _exit_code() -> int:
+    """Carry the command out and put whatever goes wrong into one sentence."""
     try:
-        app()
+        code = app(standalone_mode=False)
+        return code if isinstance(code, int) else 0
     except DpwError as error:
-        typer.echo(f"dpw: {error}", err=True)
-        sys.exit(2)
+        say_error(str(error))
+    except typer.Abort:
+        say_error("stopped")
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # whoever read our output has gone, such as `head`
+            sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+            return 1
+        say_error(f"{error.filename or 'the system'}: {error.strerror or error}; mend that and try again")
+    except (RecursionError, MemoryError) as error:
+        say_error(f"what was given is too big or too deep ({type(error).__name__}): give less at once")
+    except UnicodeError as error:
+        say_error(f"a name or file is no text in UTF-8 ({error.reason}): rename or convert it")
+    except CLICK_ERROR as error:
+        return _show_usage(error)
+    return 2
+
+
+def _show_usage(error: Any) -> int:
+    """A command or option that does not exist, in click's words."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        if context is not None:
+            say(context.get_usage(), err=True)
+        say_error(error.format_message())
+    return int(error.exit_code)
+
+
+@contextmanager
+def obeying_signals() -> Iterator[None]:
+    """End with the customary exit code when a signal comes while nothing is being trained."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    both = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, _stop) for number in both]
+    try:
+        yield
+    finally:
+        for number, handler in zip(both, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _stop(number: int, frame: object) -> None:  # noqa: ARG001
+    """Say so and end."""
+    raise SystemExit(128 + number)

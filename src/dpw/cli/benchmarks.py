@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from dpw.cli.output import say
+
 
 def benchmarks(
     name: Annotated[str | None, typer.Argument(help="A benchmark or YAML file to show the tasks of.")] = None,
@@ -22,10 +24,10 @@ def benchmarks(
 
     if name is None:
         described = [benchmark.describe() for benchmark in list_benchmarks()]
-        typer.echo(json.dumps(described, indent=2) if as_json else _list(described))
+        say(json.dumps(described, indent=2) if as_json else _list(described))
         return
     loaded = load_benchmark(name, data_root=data_root, seed=seed, shots=shots, protocol=protocol).describe()
-    typer.echo(json.dumps(loaded, indent=2) if as_json else _tasks(loaded))
+    say(json.dumps(loaded, indent=2) if as_json else _tasks(loaded))
 
 
 def _list(described: list[dict[str, Any]]) -> str:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from dpw.cli.output import say
+
 
 class Format(StrEnum):
     """How the table is written."""
@@ -25,4 +27,4 @@ def compare(
     from dpw.report.comparison import FORMATS
     from dpw.runs.compare import compare as tables_of
 
-    typer.echo(FORMATS[form.value](tables_of(runs, published=published)), nl=False)
+    say(FORMATS[form.value](tables_of(runs, published=published)), nl=False)

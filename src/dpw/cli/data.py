@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpw import InputError
+from dpw.cli.output import plain, say
+
 if TYPE_CHECKING:
     from dpw.data.inspection import DatasetReport
 
@@ -37,15 +40,17 @@ def check(
 ) -> None:
     """Say which of the eleven datasets are usable; exit code 0 only when all that were asked for are."""
     if root.suffix in (".yaml", ".yml"):
+        if subset:
+            raise InputError("--subset has no effect on a benchmark's YAML: leave it out")
         reports = _check_written(root, only, protocol, images)
     else:
         reports = _check_public(root, only, protocol, images, subset)
     if as_json:
-        typer.echo(
+        say(
             json.dumps({"protocol": protocol, "datasets": [report.as_json() for report in reports]}, indent=2)
         )
     else:
-        typer.echo(_table(reports))
+        say(_table(reports))
     raise typer.Exit(0 if all(report.usable for report in reports) else 1)
 
 
@@ -107,16 +112,16 @@ def get(
     dataset = get_dataset(name)
     added = get_public(dataset, root, _progress)
     if sys.stderr.isatty():
-        typer.echo(err=True)
+        say(err=True)
     folder = root / dataset.folder
     if as_json:
-        typer.echo(json.dumps({"name": dataset.name, "folder": str(folder), "added": added}))
+        say(json.dumps({"name": dataset.name, "folder": str(folder), "added": added}))
     else:
-        typer.echo(f"{dataset.title} is in {folder}" + (f"; added {', '.join(added)}" if added else ""))
+        say(f"{dataset.title} is in {folder}" + (f"; added {', '.join(added)}" if added else ""))
 
 
 def _progress(file: str, done: int, total: int | None) -> None:
     """Rewrite one line on a terminal; stay silent elsewhere."""
     if sys.stderr.isatty():
         share = f"{100 * done / total:5.1f} %" if total else ""
-        typer.echo(f"\r{file}  {done / 1e6:.1f} MB  {share}", err=True, nl=False)
+        typer.echo(f"\r{plain(file)}  {done / 1e6:.1f} MB  {share}", err=True, nl=False)

@@ -7,8 +7,25 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from dpw.cli.output import say, say_error
+
+TEMPLATE = "a photo of a {}."
 Json = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
 Backbone = Annotated[str | None, typer.Option(help="Where the CLIP below the model is, if it has moved.")]
+
+AllowDownload = Annotated[
+    bool, typer.Option("--allow-download", help="Let the CLIP that a saved model names be fetched.")
+]
+
+
+def _seconds(value: float) -> float:
+    """A time between saved states; NaN would mean never."""
+    if not value >= 0:
+        raise typer.BadParameter(f"{value} is no time; give a number of seconds that is not negative")
+    return value
+
+
+CheckpointSeconds = Annotated[float, typer.Option(callback=_seconds, help="Seconds between saved states.")]
 
 
 def learn(
@@ -19,7 +36,7 @@ def learn(
     ] = None,
     method: Annotated[str | None, typer.Option(help="Method of a new model (see 'dpw methods').")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the task; the folder's name by default.")] = None,
-    template: Annotated[str, typer.Option(help="Prompt with {} for the class name.")] = "a photo of a {}.",
+    template: Annotated[str, typer.Option(help="Prompt with {} for the class name.")] = TEMPLATE,
     learning_rate: Annotated[float | None, typer.Option(help="Rate of Adam; found by default.")] = None,
     steps: Annotated[int | None, typer.Option(help="Training steps; found by default.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the images, instead of --steps.")] = None,
@@ -31,7 +48,11 @@ def learn(
     preset: Annotated[str, typer.Option(help="Preset of a new model's settings.")] = "default",
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as key=value.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split and of the training.")] = 0,
-    checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between saved states.")] = 30.0,
+    checkpoint_seconds: CheckpointSeconds = 30.0,
+    discard_unfinished: Annotated[
+        bool, typer.Option("--discard-unfinished", help="Drop an unfinished training of the model first.")
+    ] = False,
+    allow_download: AllowDownload = False,
     as_json: Json = False,
 ) -> None:
     """Teach a model the images of a folder; the same command again continues what was interrupted.
@@ -39,34 +60,65 @@ def learn(
     Rate and length are found on the images themselves. A fifth of a plain folder is kept apart to say how
     well it went.
     """
-    from dpw import Interrupted, Task
-    from dpw.cli.terminal import TerminalCallback, exit_code, stopping
+    from dpw import Task
+    from dpw.data.digest import task_digest
+    from dpw.storage import unfinished
+    from dpw.storage.lock import writing
 
     task = Task.from_folder(folder, name=name, templates=(template,), seed=seed)
-    learner = _open(into, model, method, preset, parse_settings(settings), device)
+    wishes = {
+        "learning_rate": learning_rate,
+        "steps": steps,
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "time_limit": time_limit,
+        "use_all": use_all,
+        "again": again,
+        "seed": seed,
+        "checkpoint_seconds": checkpoint_seconds,
+    }
+    unfinished.refuse_foreign(into)
+    with writing(into):
+        if discard_unfinished:
+            say(f"dropped the unfinished training of {unfinished.discard(into)}", err=True)
+        if not again and unfinished.is_finished(into, task.name, task_digest(task)):
+            say_error(f"{task.name} was already learned from these images")
+            return
+        learner = _open(into, model, method, preset, parse_settings(settings), device, allow_download)
+        learned = _teach(learner, task, into, wishes)
+    _report_learned(learned, learner.tasks, into, as_json)
+
+
+def _teach(learner: Any, task: Any, into: Path, wishes: dict[str, Any]) -> Any:
+    """Learn a task with its state kept in the model's folder, then commit it."""
+    from dpw import Interrupted
+    from dpw.cli.terminal import TerminalCallback, exit_code, stopping
+    from dpw.storage import unfinished
+
     with stopping() as request:
         try:
+            _check_images(learner, task, request)
             learned = learner.learn(
                 task,
-                learning_rate=learning_rate,
-                steps=steps,
-                epochs=epochs,
-                batch_size=batch_size,
-                time_limit=time_limit,
-                use_all=use_all,
-                again=again,
-                seed=seed,
-                checkpoint=into / "learning",
-                checkpoint_seconds=checkpoint_seconds,
+                **wishes,
+                checkpoint=into / unfinished.FOLDER,
                 callback=TerminalCallback(),
                 should_stop=request,
             )
         except Interrupted as stopped:
-            typer.echo(f"dpw: {stopped}; the same command continues from there", err=True)
+            say_error(f"{stopped}; the same command continues from there")
             raise typer.Exit(exit_code(request)) from stopped
     learner.save_pretrained(into)
-    _clear(into / "learning")
-    _report_learned(learned, learner.tasks, into, as_json)
+    unfinished.remove(into)
+    return learned
+
+
+def _check_images(learner: Any, task: Any, should_stop: Any) -> None:
+    """Read every image once, so that one that cannot be read is known before the training."""
+    from dpw.data.pixels import check_readable
+
+    for split in task.splits().values():
+        check_readable(learner.cache, split, should_stop)
 
 
 def _open(
@@ -76,13 +128,18 @@ def _open(
     preset: str,
     settings: dict[str, Any],
     device: str | None,
+    allow_download: bool,
 ) -> Any:
     """The model to teach: an existing one, or a new one on a CLIP."""
     from dpw import ContinualCLIP, InputError
-    from dpw.storage.model_folder import is_model
+    from dpw.storage.model_folder import is_model, refuse_other_clip
 
     if is_model(into):
-        return ContinualCLIP.from_pretrained(into, method, preset=preset, settings=settings, device=device)
+        if model is not None:
+            refuse_other_clip(into, model)
+        return ContinualCLIP.from_pretrained(
+            into, method, preset=preset, settings=settings, device=device, allow_download=allow_download
+        )
     if model is None:
         raise InputError(
             f"{into} is not a model yet: say which CLIP to start from, for example --model mini or "
@@ -91,29 +148,16 @@ def _open(
     return ContinualCLIP.from_pretrained(model, method, preset=preset, settings=settings, device=device)
 
 
-def _clear(folder: Path) -> None:
-    """Remove the state of a training that is finished."""
-    from dpw.storage.checkpoint import TrainingCheckpoint
-
-    TrainingCheckpoint(folder, {}).clear()
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
-
-
 def _report_learned(learned: Any, tasks: list[str], into: Path, as_json: bool) -> None:
     """Say what was learned and how well."""
     if as_json:
-        content = {
-            "name": learned.task,
-            "model": str(into),
-            "tasks": tasks,
-            "test_accuracy": learned.own_accuracy,
-        }
-        typer.echo(json.dumps({**content, **learned.as_json()}, indent=2))
+        known = {"name": learned.task, "model": str(into), "tasks": tasks}
+        content = {**known, "test_accuracy": learned.own_accuracy, **learned.as_json()}
+        say(json.dumps(content, indent=2))
         return
     for sentence in learned.sentences():
-        typer.echo(sentence)
-    typer.echo(f"{into} now knows: {', '.join(tasks)}")
+        say(sentence)
+    say(f"{into} now knows: {', '.join(tasks)}")
 
 
 def forget(
@@ -125,7 +169,7 @@ def forget(
 
     remove_task(model, task)
     left = ", ".join(entry["name"] for entry in read_model(model)["tasks"]) or "nothing"
-    typer.echo(f"forgot {task}; {model} now knows: {left}")
+    say(f"forgot {task}; {model} now knows: {left}")
 
 
 class _TasksGroup(TyperGroup):
@@ -151,14 +195,14 @@ def list_tasks(
 
     content = read_model(model)
     if as_json:
-        typer.echo(json.dumps(content, indent=2))
+        say(json.dumps(content, indent=2))
         return
     name, clip = content["method"]["name"], content["backbone"]["reference"]
-    typer.echo(f"{model}: method {name} on {clip}, {len(content['tasks'])} task(s)")
+    say(f"{model}: method {name} on {clip}, {len(content['tasks'])} task(s)")
     for task in content["tasks"]:
         megabytes = task["tensors"]["bytes"] / 1e6
         shown = ", ".join(task["classes"][:6]) + (", ..." if len(task["classes"]) > 6 else "")
-        typer.echo(f"  {task['name']}: {len(task['classes'])} classes ({shown}), {megabytes:.1f} MB")
+        say(f"  {task['name']}: {len(task['classes'])} classes ({shown}), {megabytes:.1f} MB")
 
 
 @tasks.command("export")
@@ -171,18 +215,19 @@ def export_one(
     from dpw.storage.model_folder import export_task
 
     export_task(model, task, target)
-    typer.echo(f"exported {task} to {target}")
+    say(f"exported {task} to {target}")
 
 
 @tasks.command("import")
 def import_one(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
     source: Annotated[Path, typer.Argument(help="A folder made by 'dpw tasks export'.")],
+    backbone: Backbone = None,
 ) -> None:
-    """Add an exported task to a model over the same CLIP."""
+    """Add an exported task to a model over the same CLIP; one that does not fit is refused."""
     from dpw.storage.model_folder import import_task
 
-    typer.echo(f"imported {import_task(model, source)} into {model}")
+    say(f"imported {import_task(model, source, backbone)} into {model}")
 
 
 def parse_settings(settings: list[str] | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from dpw.cli.learn import Backbone, Json
+from dpw.cli.output import say
 
 
 def report(
@@ -22,9 +23,9 @@ def report(
     written = write_report(runs, output)
     files = written.with_name(f"{written.stem}_files")
     if as_json:
-        typer.echo(json.dumps({"report": str(written), "files": str(files)}, indent=2))
+        say(json.dumps({"report": str(written), "files": str(files)}, indent=2))
         return
-    typer.echo(f"{written}: open it in a browser; PNG, SVG and CSV are in {files}")
+    say(f"{written}: open it in a browser; PNG, SVG and CSV are in {files}")
 
 
 def figures(
@@ -53,16 +54,16 @@ def figures(
         only=chosen,
         tasks=None if tasks is None else _two(tasks),
         images=images,
-        on_message=lambda name: typer.echo(f"drawing {name}", err=True),
+        on_message=lambda name: say(f"drawing {name}", err=True),
     )
     if as_json:
         found = [
             {"name": one.name, "title": one.title, "png": str(folder / f"{one.name}.png")} for one in pictures
         ]
-        typer.echo(json.dumps(found, indent=2))
+        say(json.dumps(found, indent=2))
         return
     for one in pictures:
-        typer.echo(f"{folder / one.name}.png  {one.title}")
+        say(f"{folder / one.name}.png  {one.title}")
 
 
 def _two(names: str) -> tuple[str, str]:
@@ -101,7 +102,7 @@ def explain(
     picture = output or Path(f"{image.stem}-explained.png")
     save_figure(draw_explanation(found), picture)
     if as_json:
-        typer.echo(json.dumps({**found.as_json(), "picture": str(picture)}, indent=2))
+        say(json.dumps({**found.as_json(), "picture": str(picture)}, indent=2))
         return
     _print_explanation(found, learner.method.name, picture)
 
@@ -109,20 +110,18 @@ def explain(
 def _print_explanation(found: Any, method: str, picture: Path) -> None:
     """The explanation in lines."""
     answer = found.prediction
-    typer.echo(f"{answer.image}: {answer.label}, {100 * answer.probability:.1f} %")
+    say(f"{answer.image}: {answer.label}, {100 * answer.probability:.1f} %")
     for label, probability in answer.alternatives:
-        typer.echo(f"    {label}, {100 * probability:.1f} %")
+        say(f"    {label}, {100 * probability:.1f} %")
     for one in found.tasks:
         likelihood = "" if one.log_likelihood is None else f"  log-likelihood {one.log_likelihood:.1f}"
-        typer.echo(f"  task {one.task:<20} confidence {one.confidence:.3f}{likelihood}")
+        say(f"  task {one.task:<20} confidence {one.confidence:.3f}{likelihood}")
     if found.tokens is None:
-        typer.echo(
+        say(
             f"no weights by token to show for method {method!r}: the picture has only the image and the tasks"
         )
     else:
         tokens = found.tokens
         prefix, adapter = float(tokens.prefix.mean()), float(tokens.adapter.mean())
-        typer.echo(
-            f"a token took {prefix:.3f} of the prefixes and {adapter:.3f} of the adapter of {tokens.task}"
-        )
-    typer.echo(f"picture: {picture}")
+        say(f"a token took {prefix:.3f} of the prefixes and {adapter:.3f} of the adapter of {tokens.task}")
+    say(f"picture: {picture}")

@@ -7,11 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from dpw.cli.learn import Json, parse_settings
+from dpw.cli.learn import CheckpointSeconds, Json, parse_settings
+from dpw.cli.output import say, say_error
 
 MINI_METHODS = "zero-shot,finetune,dpw"
-
-CheckpointSeconds = Annotated[float, typer.Option(help="Seconds between saved states.")]
 
 
 def run(
@@ -21,7 +20,7 @@ def run(
     method: Annotated[str | None, typer.Option(help="One or more methods, separated by commas.")] = None,
     model: Annotated[str | None, typer.Option(help="CLIP: mini, a folder, or a hub name.")] = None,
     output: Annotated[Path | None, typer.Option(help="Folder of the run; runs/... by default.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of splits, draws and training.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Seed of splits, draws and training (0).")] = None,
     seeds: Annotated[str | None, typer.Option(help="Several seeds, as 1,2,3.")] = None,
     preset: Annotated[str, typer.Option(help="Preset of the method's settings.")] = "default",
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as key=value.")] = None,
@@ -40,7 +39,7 @@ def run(
 ) -> None:
     """Run methods through a benchmark and measure every test set after every task."""
     methods = (method or (MINI_METHODS if benchmark in ("mini", "mini-x-tail") else "dpw")).split(",")
-    many_seeds = [int(part) for part in seeds.split(",")] if seeds else [seed]
+    many_seeds = _seeds(seed, seeds)
     common = {
         "benchmark": benchmark,
         "model": model or _default_model(benchmark),
@@ -64,6 +63,23 @@ def run(
             folder = base / f"{own}-seed{number}" if several or output is None else base
             found.append(_start({**common, "method": name, "seed": number}, folder, checkpoint_seconds))
     _show(found, as_json)
+
+
+def _seeds(seed: int | None, seeds: str | None) -> list[int]:
+    """The seeds of the runs: one, or several as `1,2,3`."""
+    from dpw import InputError
+
+    if seeds is None:
+        return [seed or 0]
+    if seed is not None:
+        raise InputError(f"--seed {seed} has no effect beside --seeds {seeds}: give one of the two")
+    try:
+        found = [int(part) for part in seeds.split(",")]
+    except ValueError as error:
+        raise InputError(f"--seeds {seeds!r} is no list of whole numbers such as 1,2,3") from error
+    if len(set(found)) != len(found):
+        raise InputError(f"--seeds {seeds} names a seed twice: give each once")
+    return found
 
 
 def _default_model(benchmark: str) -> str:
@@ -99,7 +115,7 @@ def _with_terminal(folder: Path, checkpoint_seconds: float, work: Any) -> dict[s
         try:
             result: dict[str, Any] = work(options)
         except Interrupted as stopped:
-            typer.echo(f"dpw: {stopped}; continue with: dpw resume {folder}", err=True)
+            say_error(f"{stopped}; continue with: dpw resume {folder}")
             raise typer.Exit(exit_code(request)) from stopped
     return {**result, "folder": str(folder)}
 
@@ -118,20 +134,18 @@ def resume(
 def _show(results: list[dict[str, Any]], as_json: bool) -> None:
     """The table of what was found."""
     if as_json:
-        typer.echo(json.dumps(results if len(results) > 1 else results[0], indent=2))
+        say(json.dumps(results if len(results) > 1 else results[0], indent=2))
         return
     from dpw.runs.gathering import MAIN_METRICS
 
     first = results[0]
-    typer.echo(f"{first['benchmark']}, {first['setting']}, protocol {first['protocol']}, {first['model']}")
-    typer.echo(
-        f"{'method':<18}{'seed':>5}" + "".join(f"{name:>12}" for name in MAIN_METRICS) + f"{'learned':>12}"
-    )
+    say(f"{first['benchmark']}, {first['setting']}, protocol {first['protocol']}, {first['model']}")
+    say(f"{'method':<18}{'seed':>5}" + "".join(f"{name:>12}" for name in MAIN_METRICS) + f"{'learned':>12}")
     for result in results:
         values = "".join(f"{_percent(result['metrics'][name]):>12}" for name in MAIN_METRICS)
-        typer.echo(f"{result['method']:<18}{result['seed']:>5}{values}{result['parameters']:>12,}")
+        say(f"{result['method']:<18}{result['seed']:>5}{values}{result['parameters']:>12,}")
     for result in results:
-        typer.echo(f"{result['method']}: {result['folder']}/results.json")
+        say(f"{result['method']}: {result['folder']}/results.json")
 
 
 def _percent(value: float | None) -> str:
@@ -148,14 +162,14 @@ def methods(as_json: Json = False) -> None:
         for name, kind in sorted(METHODS.items())
     ]
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        say(json.dumps(found, indent=2))
         return
     for entry in found:
-        typer.echo(f"{entry['name']:<14}{entry['summary']}")
+        say(f"{entry['name']:<14}{entry['summary']}")
         if presets := _preset_names(entry["presets"]):
-            typer.echo(f"{'':<14}presets: {', '.join(presets)}")
+            say(f"{'':<14}presets: {', '.join(presets)}")
         if "reconstruction" in entry["status"]:
-            typer.echo(f"{'':<14}{entry['status']}")
+            say(f"{'':<14}{entry['status']}")
 
 
 def _preset_names(presets: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -17,6 +18,7 @@ from rich.progress import (
 )
 
 from dpw import TrainingCallback
+from dpw.cli.output import plain
 
 console = Console(stderr=True)
 Answer = TypeVar("Answer")
@@ -45,7 +47,7 @@ class TerminalCallback(TrainingCallback):
         """Show a new line for the task."""
         self.bars.start()
         self.lines[task] = self.bars.add_task(
-            task, total=steps, completed=done, epoch="-", loss=0.0, rate="", note=""
+            escape(plain(task)), total=steps, completed=done, epoch="-", loss=0.0, rate="", note=""
         )
 
     def on_step(self, task: str, epoch: int, epochs: int, step: int, loss: float) -> None:
@@ -67,7 +69,7 @@ class TerminalCallback(TrainingCallback):
     def on_message(self, message: str) -> None:
         """One line about what happens now."""
         if console.is_terminal:
-            console.print(f"[dim]{message}[/dim]")
+            console.print(f"[dim]{escape(plain(message))}[/dim]")
 
 
 def watched(answers: Iterable[Answer], images: Callable[[], int], done: int = 0) -> Iterator[Answer]:
@@ -100,7 +102,7 @@ class StopRequest:
     def note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """Stop at the next step; a second request stops at once."""
         if self.signal is not None:
-            raise KeyboardInterrupt
+            raise SystemExit(128 + number)
         self.signal = number
 
 

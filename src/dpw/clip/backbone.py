@@ -48,12 +48,13 @@ class Backbone(nn.Module):
         self._fingerprint: str | None = None
 
     @classmethod
-    def from_pretrained(cls, name_or_folder: str | Path) -> "Backbone":
+    def from_pretrained(cls, name_or_folder: str | Path, *, allow_download: bool = True) -> "Backbone":
         """Load any CLIP checkpoint.
 
         Args:
             name_or_folder: `mini` (embedded), a folder with a checkpoint (the network is never touched), or
                 a hub name such as `openai/clip-vit-base-patch16` (fetched, or taken from the hub's cache).
+            allow_download: Whether a hub name may be fetched; otherwise only the hub's cache is looked at.
 
         Returns:
             The backbone on the CPU, frozen and in evaluation mode.
@@ -66,7 +67,7 @@ class Backbone(nn.Module):
             >>> Backbone.from_pretrained("mini").feature_width
             128
         """
-        clip, preprocessing, tokenizer = load_clip(str(name_or_folder))
+        clip, preprocessing, tokenizer = load_clip(str(name_or_folder), allow_download)
         return cls(clip, preprocessing, tokenizer, reference=str(name_or_folder))
 
     # ------------------------------------------------------------------------------------- the two towers

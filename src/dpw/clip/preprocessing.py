@@ -6,6 +6,7 @@ cheap and belongs on the device.
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from dpw.errors import InputError
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 
+LARGEST = 16_000_000  # pixels of a resized image, before its centre is cut out
 Pixels = npt.NDArray[np.uint8]
 
 
@@ -97,7 +99,9 @@ class Preprocessing:
     def pixels(self, image: Image.Image) -> Pixels:
         """Turn any PIL image into uint8 pixels `(3, height, width)`."""
         rgb = upright_rgb(image)
-        if self.size is not None:
+        if self.crop is not None and self.size is not None and _area(self._resized(rgb)) > LARGEST:
+            rgb = self._resized_centre(rgb)
+        elif self.size is not None:
             rgb = rgb.resize(self._resized(rgb), resample=Image.Resampling(self.resample), reducing_gap=None)
         if self.crop is not None:
             rgb = self._cropped(rgb)
@@ -112,12 +116,33 @@ class Preprocessing:
         longer = int(self.size * long / short)
         return (self.size, longer) if image.width <= image.height else (longer, self.size)
 
+    def _resized_centre(self, image: Image.Image) -> Image.Image:
+        """Only the part of the resized image that the crop keeps: a long strip would not fit in memory."""
+        assert self.crop is not None
+        (width, height), (high, wide) = self._resized(image), self.crop
+        wide, high = min(wide, width), min(high, height)
+        left, top = (width - wide) // 2, (height - high) // 2
+        across, down = image.width / width, image.height / height
+        margin = 4 * math.ceil(max(across, down, 1)) + 4  # more than the filter looks around itself
+        x, y = max(int(left * across) - margin, 0), max(int(top * down) - margin, 0)
+        right, bottom = (left + wide) * across - x, (top + high) * down - y
+        end = (min(image.width, x + int(right) + margin), min(image.height, y + int(bottom) + margin))
+        near = image.crop((x, y, *end))
+        kind = Image.Resampling(self.resample)
+        rows = near.resize((wide, near.height), kind, box=(left * across - x, 0, right, near.height))
+        return rows.resize((wide, high), kind, box=(0, top * down - y, wide, bottom))
+
     def _cropped(self, image: Image.Image) -> Image.Image:
         """Cut the centre out, with black borders where the image is smaller than the crop."""
         assert self.crop is not None
         height, width = self.crop
         left, top = (image.width - width) // 2, (image.height - height) // 2
         return image.crop((left, top, left + width, top + height))
+
+
+def _area(size: tuple[int, int]) -> int:
+    """Pixels of an image."""
+    return size[0] * size[1]
 
 
 def upright_rgb(image: Image.Image) -> Image.Image:

@@ -30,14 +30,14 @@ def embedded_name(reference: str | Path) -> str | None:
     return next((name for name, own in EMBEDDED.items() if own.resolve() == folder), None)
 
 
-def load_clip(name_or_folder: str) -> tuple[Any, Preprocessing, Any]:
+def load_clip(name_or_folder: str, allow_download: bool = True) -> tuple[Any, Preprocessing, Any]:
     """The `CLIPModel`, preprocessing and tokeniser of an embedded name, a folder or a hub name."""
     folder = EMBEDDED.get(name_or_folder, Path(name_or_folder))
     if folder.is_dir():
         check_folder(folder)
         source = folder
     elif HUB_NAME.fullmatch(name_or_folder) and not folder.exists():
-        source = fetch(name_or_folder)
+        source = fetch(name_or_folder, allow_download)
     else:
         raise InputError(
             f"no CLIP model at {name_or_folder!r}: give 'mini', a folder with config.json and "
@@ -70,16 +70,22 @@ def check_folder(folder: Path) -> None:
         raise InputError(f"{folder} has no tokeniser: expected tokenizer.json, or vocab.json and merges.txt")
 
 
-def fetch(name: str) -> Path:
+def fetch(name: str, allow_download: bool = True) -> Path:
     """Download a hub model (or take it from the local hub cache) and give its folder."""
     from huggingface_hub import snapshot_download
 
-    wanted = ["*.json", "*.txt", "*.safetensors"]
+    wanted, local = ["*.json", "*.txt", "*.safetensors"], not allow_download
     try:
-        folder = Path(snapshot_download(name, allow_patterns=wanted))
+        folder = Path(snapshot_download(name, allow_patterns=wanted, local_files_only=local))
         if not any(folder.glob("*.safetensors")):
-            folder = Path(snapshot_download(name, allow_patterns=[*wanted, "pytorch_model.bin"]))
+            wanted.append("pytorch_model.bin")
+            folder = Path(snapshot_download(name, allow_patterns=wanted, local_files_only=local))
     except Exception as error:
+        if local:
+            raise InputError(
+                f"{name!r} is not in the hub's cache of this machine, and a saved model does not fetch it "
+                "by itself: say --allow-download (allow_download=True), or --backbone FOLDER"
+            ) from error
         raise InputError(
             f"cannot fetch {name!r} from the hub ({_first_line(error)}): check the name and the network, or "
             "give a folder with a downloaded copy"

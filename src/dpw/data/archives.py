@@ -13,6 +13,8 @@ from typing import IO
 from dpw.errors import InputError
 
 MACINTOSH = "__MACOSX"
+ENCRYPTED = 1
+LONGEST_NAME, DEEPEST_NAME = 1000, 50
 DAMAGE = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -21,7 +23,10 @@ DAMAGE = (
     zlib.error,
     EOFError,
     FileExistsError,
+    IsADirectoryError,
+    NotADirectoryError,
     NotImplementedError,
+    UnicodeError,
 )
 
 
@@ -66,6 +71,8 @@ def _unpack_zip(archive: Path, target: Path) -> None:
         for member in _zip_members(file):
             path = _safe_path(target, member.filename, archive)
             kind = member.external_attr >> 28
+            if member.flag_bits & ENCRYPTED:
+                raise InputError(f"{archive} is encrypted ({member.filename!r:.80}); unpack it by hand")
             if member.is_dir():
                 path.mkdir(parents=True, exist_ok=True)
             elif kind in (0, 8):
@@ -85,6 +92,10 @@ def _zip_members(file: zipfile.ZipFile) -> Iterator[zipfile.ZipInfo]:
 def _safe_path(target: Path, name: str, archive: Path) -> Path:
     """Where a member goes; names that climb out are refused."""
     parts = PurePosixPath(name).parts
+    if len(name) > LONGEST_NAME or len(parts) > DEEPEST_NAME or any(len(p.encode()) > 255 for p in parts):
+        raise InputError(
+            f"{archive} has a member with an endless name ({name[:40]!r}...); fetch another copy"
+        )
     if name.startswith("/") or ".." in parts or "\\" in name or any(":" in part for part in parts[:1]):
         raise InputError(
             f"{archive} has the member {name!r}, which leads out of the folder; fetch another copy"

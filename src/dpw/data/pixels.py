@@ -17,12 +17,13 @@ from dpw.clip.preprocessing import Pixels, Preprocessing
 from dpw.data.augment import random_resized_crop
 from dpw.data.image_like import as_picture, image_name
 from dpw.data.protocol import get_protocol
-from dpw.data.segments import KEY_BYTES, SegmentStore
-from dpw.data.split import Split
+from dpw.data.segments import KEY_BYTES, SegmentStore, warn_uncached
+from dpw.data.split import DECODING_ERRORS, Split
 from dpw.data.task import Task
 from dpw.errors import InputError
 
 DEFAULT_MAX_BYTES = 32 * 1024**3
+CHECKED_AT_ONCE = 64
 
 
 class PixelCache:
@@ -45,7 +46,10 @@ class PixelCache:
         if folder is not None:
             record_bytes = 3 * self.size[0] * self.size[1]
             kind = f"pixels-{preprocessing.pixel_fingerprint}"
-            self._store = SegmentStore(folder, kind, record_bytes, max_bytes)
+            try:
+                self._store = SegmentStore(folder, kind, record_bytes, max_bytes)
+            except InputError as error:
+                warn_uncached(str(error))
 
     def pixels(self, split: Split, indices: Sequence[int]) -> Pixels:
         """Pixels of the images at these indices of the split, as uint8 `(len(indices), 3, H, W)`."""
@@ -140,9 +144,21 @@ def read_images(
             batch[row] = cache.preprocessing.pixels(as_picture(image, name))
         except InputError as error:
             errors[row] = error
+        except DECODING_ERRORS as error:
+            errors[row] = InputError(f"{name} cannot be decoded ({error}); give a good copy of it")
     split = Split.from_files(files.values(), [0] * len(files))
     batch[list(files)], unread = cache.readable_pixels(split, range(len(files)))
     return batch, errors | {row: unread[index] for index, row in enumerate(files) if index in unread}
+
+
+def check_readable(cache: PixelCache, split: Split, should_stop: Callable[[], bool] = lambda: False) -> None:
+    """Read every image of a split once, through the cache; the first that cannot be read is raised."""
+    if split.in_memory:
+        return
+    for start in range(0, len(split), CHECKED_AT_ONCE):
+        if should_stop():
+            return
+        cache.pixels(split, range(start, min(start + CHECKED_AT_ONCE, len(split))))
 
 
 def training_pixels(
@@ -186,11 +202,16 @@ def in_threads(work: Callable[[int], None], rows: Sequence[int], workers: int) -
             pass
 
 
-def cache_folder() -> Path:
-    """Where preprocessed pixels are kept: DPW_CACHE, or the user's cache folder."""
-    chosen = os.environ.get("DPW_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(chosen) if chosen else Path(base) / "dpw"
+def cache_folder() -> Path | None:
+    """Where preprocessed pixels are kept: DPW_CACHE, or the user's cache folder; None where there is none."""
+    chosen, base = os.environ.get("DPW_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    if chosen or base:
+        return Path(chosen) if chosen else Path(str(base)) / "dpw"
+    try:
+        return Path.home() / ".cache" / "dpw"
+    except RuntimeError:
+        warn_uncached("this user has no home folder")
+        return None
 
 
 def _keys(split: Split, indices: Sequence[int]) -> tuple[dict[int, bytes], dict[int, InputError]]:

@@ -101,6 +101,23 @@ def reference_pairs(setting: str | None, given: ReferenceData, task: Task, metho
     return given.pairs
 
 
+def check_reference(config: Any, given: ReferenceData, tasks: Sequence[Task], where: str) -> None:
+    """Look at the reference data that settings name, before anything is learned.
+
+    What a method can do without, or makes itself before a task, is not asked for.
+    """
+    images = getattr(config, "reference_images", None)
+    if images not in (None, OWN_IMAGES):
+        reference_images(images, given, tasks[0], where)
+    sentences = getattr(config, "reference_sentences", None)
+    if sentences not in (None, OWN_PROMPTS):
+        reference_sentences(sentences, given, tasks[0], where)
+    pairs = getattr(config, "synthetic", None)
+    if pairs is not None and getattr(config, "diffusion", None) is None:
+        for task in tasks:
+            reference_pairs(pairs, given, task, where)
+
+
 # ------------------------------------------------------------------------------------------- reading files
 
 

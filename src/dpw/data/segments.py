@@ -31,6 +31,7 @@ KEY_BYTES = 20
 
 Record = npt.NDArray[np.uint8]
 _log = logging.getLogger(__name__)
+_warned: set[str] = set()
 
 
 class _Location(NamedTuple):
@@ -57,9 +58,9 @@ class SegmentStore:
         self._writer = _Writer(self._folder, record_bytes)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise InputError(
-                f"cache folder {self._folder} cannot be made ({error.strerror}); choose another one"
+                f"cache folder {self._folder} cannot be made ({error}); choose another one"
             ) from error
         self._finalizer = weakref.finalize(self, _Writer.finish, self._writer)
 
@@ -76,7 +77,9 @@ class SegmentStore:
         """Learn of records written since the last look, by this process or others."""
         for path in self._folder.glob("*.index"):
             start = self._index_read.get(path.stem, 0)
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):
+                if not path.is_file():
+                    continue
                 if path.stat().st_size - start < ENTRY.size:
                     continue
                 with path.open("rb") as file:
@@ -99,7 +102,7 @@ class SegmentStore:
         except OSError as error:
             self._full = True
             self._writer.finish()
-            _log.warning("pixels are no longer cached in %s: %s", self._folder, error)
+            warn_uncached(f"{self._folder}: {error}", "no longer")
 
     def close(self) -> None:
         """Give back the space that the last segment reserved and did not need."""
@@ -112,11 +115,13 @@ class SegmentStore:
         path = self._folder / f"{segment}.pixels"
         try:
             self._mark_used(segment, path)
+            if not path.is_file():
+                raise FileNotFoundError(path)
             with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
                 for position in positions:
                     if (record := self._record(mapped, keys[position])) is not None:
                         yield position, record
-        except (FileNotFoundError, ValueError):
+        except (OSError, ValueError):
             for position in positions:
                 self._locations.pop(keys[position], None)
 
@@ -138,7 +143,7 @@ class SegmentStore:
         """Note once for each process that a segment is in use, so that it is not the next to be removed."""
         if segment not in self._used:
             self._used.add(segment)
-            with contextlib.suppress(PermissionError):
+            with contextlib.suppress(OSError):
                 os.utime(path)
 
     def _begin_segment(self) -> bool:
@@ -166,6 +171,13 @@ class SegmentStore:
             if path.stem not in self._used:
                 path.unlink(missing_ok=True)
                 path.with_suffix(".index").unlink(missing_ok=True)
+
+
+def warn_uncached(why: str, since: str = "not") -> None:
+    """Say once that pixels are decoded anew each time, and what helps."""
+    if why not in _warned:
+        _warned.add(why)
+        _log.warning("pixels are %s cached (%s): set DPW_CACHE to a folder that can be written", since, why)
 
 
 class _Writer:

@@ -1,8 +1,13 @@
 """A split: labelled images that are decoded one by one, only when they are asked for."""
 
 import hashlib
+import math
+import os
 import random
+import stat
 import struct
+import threading
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol, overload
@@ -25,7 +30,15 @@ DECODING_ERRORS = (
     ArithmeticError,
     MemoryError,
     Image.DecompressionBombError,
+    Image.DecompressionBombWarning,
 )
+MAX_PIXELS = 2 * 89_478_485
+LARGE = 32_000_000  # pixels; a picture with more is made smaller at once, one at a time
+DRAFT = 2048  # the side in pixels that a large JPEG is at least decoded to
+
+_one_at_a_time = threading.Lock()
+# Our own limit, which a user can raise, stands in place of Pillow's warning.
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 
 
 class Sample(NamedTuple):
@@ -251,6 +264,17 @@ class Split(Sequence[Sample]):
         """Say where one image is: its path, or its position such as `mnist/train[17]`."""
         return self._source.where(self._indices[index])
 
+    def paths(self) -> list[str] | None:
+        """The files of the images in order, or None if the images are not in files of their own."""
+        if not isinstance(self._source, FileImages):
+            return None
+        return [self._source.paths[index] for index in self._indices]
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether no image has to be read from anywhere."""
+        return isinstance(self._source, ArrayImages)
+
     def select(self, indices: Iterable[int]) -> "Split":
         """Take the images at these indices, in this order."""
         chosen = list(indices)
@@ -278,12 +302,55 @@ def open_image(file: Path | BinaryIO, where: str | None = None) -> Image.Image:
     """Decode a file to an upright RGB image, or say in one sentence why that is impossible."""
     named = where or str(file)
     try:
+        if isinstance(file, Path) and _is_special(file):
+            raise InputError(f"{named} is no plain file (a pipe, socket or device); give an image file")
         with Image.open(file) as image:
-            return upright_rgb(image)
+            _refuse_too_big(image.size, named)
+            if image.width * image.height <= LARGE:
+                return upright_rgb(image)
+            with _one_at_a_time:
+                return upright_rgb(_smaller(image))
+    except InputError:
+        raise
     except FileNotFoundError as error:
         raise _missing(named) from error
     except DECODING_ERRORS as error:
         raise InputError(f"{named} {_reason(file, error)}; replace it by a good copy or remove it") from error
+
+
+def max_pixels() -> int:
+    """How many pixels an image may have: DPW_MAX_PIXELS, or what Pillow refuses without being told more."""
+    chosen = os.environ.get("DPW_MAX_PIXELS")
+    if chosen is None:
+        return MAX_PIXELS
+    if not chosen.isdecimal() or not int(chosen):
+        raise InputError(f"DPW_MAX_PIXELS is {chosen!r}; give a whole number of pixels, such as {MAX_PIXELS}")
+    Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS or 0, int(chosen))
+    return int(chosen)
+
+
+def _refuse_too_big(size: tuple[int, int], named: str) -> None:
+    """Refuse an image before its pixels are decoded."""
+    width, height = size
+    if width * height > max_pixels():
+        raise InputError(
+            f"{named} has {width} x {height} pixels, more than {max_pixels()}; make it smaller, or raise the "
+            "limit with DPW_MAX_PIXELS"
+        )
+
+
+def _smaller(image: Image.Image) -> Image.Image:
+    """A large picture at a fraction of its size: decoded so where the format can, else right afterwards."""
+    image.draft("RGB", (DRAFT, DRAFT))
+    factor = math.isqrt(image.width * image.height // LARGE) + 1
+    wide, high = min(factor, image.width), min(factor, image.height)
+    return image if image.width * image.height <= LARGE else image.convert("RGB").reduce((wide, high))
+
+
+def _is_special(path: Path) -> bool:
+    """Whether a path is something that can be opened and waited for, but not an image."""
+    mode = path.stat().st_mode
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def _reason(file: Path | BinaryIO, error: Exception) -> str:
@@ -292,6 +359,10 @@ def _reason(file: Path | BinaryIO, error: Exception) -> str:
         return "is a folder, not an image"
     if isinstance(file, Path) and file.is_file() and file.stat().st_size == 0:
         return "is an empty file (0 bytes)"
+    if isinstance(error, Image.DecompressionBombError):
+        return f"has more than {max_pixels()} pixels (DPW_MAX_PIXELS raises the limit)"
+    if isinstance(error, PermissionError):
+        return "may not be read (mend its rights)"
     if isinstance(error, UnidentifiedImageError):
         return "is not an image that can be read"
     return f"cannot be decoded ({error})"

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from dpw.clip.backbone import Backbone
 from dpw.data.augment import Variation
+from dpw.data.digest import task_digest
 from dpw.data.pixels import PixelCache
 from dpw.data.task import Task
 from dpw.engine.callbacks import TrainingCallback, never
@@ -27,8 +28,12 @@ from dpw.errors import Interrupted
 from dpw.methods.base import Method
 from dpw.methods.config import TrainingConfig, told_apart
 from dpw.methods.tensors import add_prefix, strip_prefix
-from dpw.storage.checkpoint import Position, TrainingCheckpoint
+from dpw.storage.checkpoint import DATA, Position, TrainingCheckpoint
+from dpw.storage.files import refuse_without_room
 from dpw.storage.logs import MetricsLog
+
+# The weights, two moments and the best epoch, once as they are and once as they are written anew; the model.
+STATES_ON_DISK = 9
 
 
 @dataclass
@@ -140,6 +145,9 @@ class _Fit:
         groups = parameter_groups(self.method.trainable(), self.method.learning_rate_factor)
         if not groups:
             return self.position
+        if self.checkpoint is not None:
+            needed = sum(p.numel() * p.element_size() for group in groups for p in group["params"])
+            refuse_without_room(self.checkpoint.folder, STATES_ON_DISK * needed)
         optimizer = make_optimizer(groups, self.config, self.rate)
         self.model, self.optimizer = self.accelerator.prepare(self.method, optimizer)
         self.resume()
@@ -228,7 +236,8 @@ class _Fit:
         if not self.accelerator.sync_gradients:
             return  # gradients of gathered batches are not part of the state
         if self.checkpoint is not None and (stop or due) and self.accelerator.is_main_process:
-            self.checkpoint.save(self.position, self.tensors(), self.best, self.trainer.log.position())
+            log = self.trainer.log
+            self.checkpoint.save(self.position, self.tensors(), self.best, log.position(), log.digest())
             self.saved_at = time.monotonic()
         if stop:
             raise Interrupted(f"stopped at step {self.position.step} of {self.total} of {self.task.name}")
@@ -246,11 +255,11 @@ class _Fit:
         stored = None if self.checkpoint is None else self.checkpoint.load()
         if stored is None:
             return
-        self.position, tensors, self.best, log_bytes = stored
+        self.position, tensors, self.best, log_bytes, log_sha256 = stored
         self.method.restore(strip_prefix("method/", tensors))
         self.method.load_progress_state(strip_prefix("progress/", tensors))
         load_optimizer_tensors(self.optimizer, strip_prefix("optimizer/", tensors))
-        self.trainer.log.rewind(log_bytes)
+        self.trainer.log.rewind(log_bytes, log_sha256)
 
 
 def training_identity(method: Method, task: Task, seed: int) -> dict[str, Any]:
@@ -263,6 +272,7 @@ def training_identity(method: Method, task: Task, seed: int) -> dict[str, Any]:
         "seed": seed,
         **{f"task {key}": value for key, value in task.describe().items()},
         "class names": list(task.classes),
+        DATA: task_digest(task),
     }
 
 

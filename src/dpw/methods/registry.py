@@ -1,15 +1,18 @@
 """Methods by name, with their presets and the settings that suit a small CLIP."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from dpw.clip.backbone import Backbone
 from dpw.clip.pretrained import embedded_name
+from dpw.data.reference import OWN_IMAGES, OWN_PROMPTS
 from dpw.errors import InputError
 from dpw.methods.base import Method
 from dpw.methods.config import MethodConfig, build, merge
 
 Settings = Mapping[str, Any]
+PATH_SETTINGS = ("reference_images", "reference_sentences", "synthetic", "diffusion")
 
 METHODS: dict[str, type[Method]] = {}
 PRESETS: dict[str, dict[str, Settings]] = {}
@@ -81,7 +84,15 @@ def configure(
         raise InputError(f"method {name!r} has no preset {preset!r}; there are {', '.join(PRESETS[name])}")
     kind = METHODS[name].config_class
     chosen = merge(merge(kind().model_dump(), suited_settings(name, clip)), PRESETS[name][preset])
-    return build(kind, merge(chosen, settings or {}))
+    return build(kind, merge(chosen, {key: _durable(key, value) for key, value in (settings or {}).items()}))
+
+
+def _durable(key: str, value: Any) -> Any:
+    """A setting that names a file or folder as an absolute path, so that it means the same from anywhere."""
+    if key not in PATH_SETTINGS or not isinstance(value, str) or value in (OWN_IMAGES, OWN_PROMPTS):
+        return value
+    path = Path(value)
+    return str(path.absolute()) if path.exists() else value
 
 
 def create(

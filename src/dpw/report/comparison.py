@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from dpw.runs.compare import Comparison, Row
 from dpw.runs.gathering import MAIN_METRICS, METRICS, Spread
+from dpw.storage.files import csv_cell
 
 HEADER = ("method", "source", "protocol", "seeds", *(METRICS[name] for name in MAIN_METRICS), "learned")
 LATEX_SPECIAL = {"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "{": r"\{", "}": r"\}", "±": r"$\pm$"}
@@ -99,7 +100,8 @@ def as_csv(tables: Sequence[Comparison]) -> str:
             model = "ViT-B/16" if row.published else shown["model"]
             names = [shown["benchmark"], shown["setting"], model, row.label, row.source, row.protocol]
             numbers = [number for metric in MAIN_METRICS for number in _numbers(row.values[metric])]
-            writer.writerow([*names, " ".join(map(str, row.seeds)), *numbers, row.parameters, row.note])
+            cells = [*names, " ".join(map(str, row.seeds)), *numbers, row.parameters, row.note]
+            writer.writerow(map(csv_cell, cells))
     return out.getvalue()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dpw.runs.gathering import METRICS, Group, Number, Section, Spread
 from dpw.runs.published import Published
-from dpw.storage.csv_file import safe_cell
+from dpw.storage.files import csv_cell
 
 Cell = str | int | float | Spread | None
 
@@ -170,9 +170,9 @@ def as_csv(table: Table) -> str:
     header: list[str] = []
     for column, name in enumerate(table.header):
         header += [name, f"{name} deviation"] if column in spreads else [name]
-    writer.writerow(header)
+    writer.writerow(map(csv_cell, header))
     for row in table.rows:
-        writer.writerow(_csv_row(row, spreads))
+        writer.writerow(map(csv_cell, _csv_row(row, spreads)))
     return text.getvalue()
 
 
@@ -180,7 +180,7 @@ def _csv_row(row: Sequence[Cell], spreads: set[int]) -> list[Any]:
     """One row with its deviations."""
     cells: list[Any] = []
     for column, cell in enumerate(row):
-        cells.append(cell.mean if isinstance(cell, Spread) else safe_cell(cell))
+        cells.append(cell.mean if isinstance(cell, Spread) else cell)
         if column in spreads:
             cells.append(cell.deviation if isinstance(cell, Spread) else None)
     return cells

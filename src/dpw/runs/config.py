@@ -3,6 +3,7 @@
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
@@ -69,11 +70,19 @@ def check_trackers(names: Sequence[str]) -> None:
             raise InputError(f"tracker {name!r} is not installed: pip install 'dpw[{name}]'")
 
 
-def load_run_benchmark(config: RunConfig) -> LoadedBenchmark:
-    """The benchmark of a run with the run's own choices."""
+def where_written(path: str, directory: str | None) -> str:
+    """A path as it was meant: from the folder in which the command was given, if it is still there."""
+    if directory is not None and not Path(path).is_absolute() and (Path(directory) / path).exists():
+        return str(Path(directory) / path)
+    return path
+
+
+def load_run_benchmark(config: RunConfig, directory: str | None = None) -> LoadedBenchmark:
+    """The benchmark of a run with the run's own choices; `directory` is where its paths were written."""
+    root = config.data_root
     return load_benchmark(
-        config.benchmark,
-        data_root=config.data_root,
+        where_written(config.benchmark, directory),
+        data_root=None if root is None else where_written(root, directory),
         seed=config.seed,
         shots=config.shots,
         protocol=config.protocol,

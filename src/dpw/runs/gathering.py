@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dpw.benchmarks import list_benchmarks
-from dpw.errors import InputError
+from dpw.errors import DamagedFileError, InputError
 from dpw.runs.labels import full_label, short_labels, unique
 from dpw.runs.published import Published, figures_of
 from dpw.storage.run_folder import RunFolder, Step
@@ -40,6 +40,9 @@ CONDITIONS = {
     "model": "CLIP",
     "tasks": "tasks",
 }
+
+
+NEEDED = (*CONDITIONS, "method", "preset", "decision", "seed", "metrics", "settings", "method_config")
 
 
 @dataclass(frozen=True)
@@ -215,7 +218,12 @@ def find_runs(paths: Iterable[Path]) -> list[Path]:
 def read_run(folder: Path) -> Run:
     """Read a finished run; anything else is one clear sentence."""
     files = RunFolder(folder)
-    return Run(folder, files.read_results(), tuple(files.read_steps()))
+    results = files.read_results()
+    if missing := [key for key in NEEDED if key not in results]:
+        raise DamagedFileError(
+            f"the results in {folder} lack {missing[0]!r}: run 'dpw resume {folder}' again"
+        )
+    return Run(folder, results, tuple(files.read_steps()))
 
 
 def read_runs(folders: Iterable[Path]) -> list[Run]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from dpw.benchmarks import LoadedBenchmark
 from dpw.clip.backbone import Backbone
 from dpw.methods import Method
+from dpw.methods.config import build
 from dpw.runs.config import RunConfig, load_run_benchmark
 from dpw.storage import model_folder
 from dpw.storage.run_folder import RunFolder
@@ -15,10 +16,15 @@ def open_method(folder: Path, backbone: Backbone | None = None) -> Method:
     run = RunFolder(folder)
     run.read_results()  # refuses a run that is not finished
     return model_folder.load_model(
-        run.model, lambda kind, config, clip: kind(backbone or Backbone.from_pretrained(clip), config)
+        run.model,
+        lambda kind, config, clip: kind(
+            backbone or Backbone.from_pretrained(clip, allow_download=False), config
+        ),
     )
 
 
 def open_benchmark(folder: Path) -> LoadedBenchmark:
     """The benchmark of a finished run, with the run's own choices."""
-    return load_run_benchmark(RunConfig(**RunFolder(folder).read_results()["settings"]))
+    run = RunFolder(folder)
+    directory = run.read_run().get("directory") if run.started else None
+    return load_run_benchmark(build(RunConfig, run.read_results()["settings"]), directory)

@@ -2,18 +2,28 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from dpw.clip.backbone import Backbone
 from dpw.data.pixels import PixelCache, cache_folder
-from dpw.engine.devices import make_accelerator
+from dpw.engine.devices import is_main_process, make_accelerator, with_threads
 from dpw.engine.evaluation import Evaluator
 from dpw.engine.training import Trainer, training_identity
 from dpw.errors import InputError
 from dpw.methods import METHODS, Method, MethodConfig, configure
 from dpw.methods.config import build, stored
 from dpw.methods.feature_cache import FeatureCache
+from dpw.runs.checks import (
+    check_before_learning,
+    conditions,
+    digests,
+    refuse_changed_data,
+    refuse_other_tasks,
+)
 from dpw.runs.config import (
     RunConfig,
     RunOptions,
@@ -22,11 +32,13 @@ from dpw.runs.config import (
     load_run_benchmark,
     method_config,
     reference_data,
+    where_written,
 )
 from dpw.runs.provenance import versions
 from dpw.runs.results import collect
 from dpw.storage import model_folder
 from dpw.storage.checkpoint import TrainingCheckpoint
+from dpw.storage.lock import writing
 from dpw.storage.logs import MetricsLog
 from dpw.storage.run_folder import RunFolder
 
@@ -89,55 +101,94 @@ def run_benchmark(
 def start_run(config: RunConfig, folder: Path, options: RunOptions | None = None) -> dict[str, Any]:
     """Begin a run in a new folder, or go on with the same run in an old one; gives the results."""
     files = RunFolder(folder)
-    if files.started:
-        files.refuse_other(config.model_dump(mode="json"))
-        return resume_run(folder, options)
-    files.refuse_unless_empty()
-    method = method_config(config)
-    run = _Run(files, config, method, options or RunOptions())  # finds mistakes before anything is written
-    run.accelerator.wait_for_everyone()
-    if run.accelerator.is_main_process:
-        files.write_run(
-            {
-                "settings": config.model_dump(mode="json"),
-                "method_config": method.model_dump(mode="json"),
-                "versions": versions(),
-            }
-        )
-    return run.go()
+    if not files.started:
+        files.refuse_unless_empty()
+    with _only_writer(folder):
+        if files.started and not _may_begin_anew(files, config):
+            files.refuse_other(config.model_dump(mode="json"))
+            return _resume(files, options)
+        if not files.started:
+            files.refuse_unless_empty()
+        method = method_config(config)
+        run = _Run(files, config, method, options or RunOptions())
+        run.check()  # finds mistakes before anything is written
+        run.accelerator.wait_for_everyone()
+        if run.accelerator.is_main_process:
+            files.write_run(
+                {
+                    "settings": config.model_dump(mode="json"),
+                    "method_config": method.model_dump(mode="json"),
+                    "versions": versions(),
+                    "benchmark": conditions(run.benchmark),
+                    "data": digests(run.benchmark),
+                    "directory": str(Path.cwd()),
+                    "threads": torch.get_num_threads(),
+                }
+            )
+        return run.go()
+
+
+def _may_begin_anew(files: RunFolder, config: RunConfig) -> bool:
+    """Whether a corrected command may take over the folder of a run that has not learned anything yet."""
+    return files.untouched and files.read_run()["settings"] != config.model_dump(mode="json")
 
 
 def resume_run(folder: Path, options: RunOptions | None = None) -> dict[str, Any]:
     """Go on with a run from where it stands; a finished run only gives its results."""
     files = RunFolder(folder)
+    files.read_run()  # a folder that is no run is refused before anything is made in it
+    with _only_writer(folder):
+        return _resume(files, options)
+
+
+def _resume(files: RunFolder, options: RunOptions | None) -> dict[str, Any]:
+    """Go on with a run whose lock is held."""
+    files.refuse_incomplete()
     content = files.read_run()
-    config = RunConfig(**content["settings"])
+    config = build(RunConfig, content["settings"])
     if config.method not in METHODS:
-        raise InputError(f"{folder} is a run of method {config.method!r}, which this dpw does not have")
+        raise InputError(f"{files.path} is a run of method {config.method!r}, which this dpw does not have")
     if files.finished:
         return files.read_results()
     method = stored(METHODS[config.method].config_class, content["method_config"])
-    return _Run(files, config, method, options or RunOptions()).go()
+    with with_threads(content.get("threads")):
+        run = _Run(files, config, method, options or RunOptions(), content.get("directory"))
+        refuse_changed_data(files.path, content, run.benchmark)
+        if files.untouched:
+            run.check()
+        return run.go()
+
+
+def _only_writer(folder: Path) -> AbstractContextManager[Any]:
+    """The lock of a run's folder; of several processes that share a run, the main one holds it."""
+    return writing(folder) if is_main_process() else nullcontext()
 
 
 class _Run:
     """One run: learn a task, keep it, measure every test set, and so on to the last task."""
 
     def __init__(
-        self, folder: RunFolder, config: RunConfig, method_settings: MethodConfig, options: RunOptions
+        self,
+        folder: RunFolder,
+        config: RunConfig,
+        method_settings: MethodConfig,
+        options: RunOptions,
+        directory: str | None = None,
     ) -> None:
-        """Load the benchmark's description and the backbone; no task is learned yet."""
+        """Load the benchmark's description and the backbone; paths are as written in `directory`."""
         check_trackers(config.trackers)
         self.folder, self.config, self.options = folder, config, options
         self.method_settings = method_settings
-        self.benchmark = load_run_benchmark(config)
+        self.benchmark = load_run_benchmark(config, directory)
         self.accelerator = make_accelerator(
             mixed_precision=config.mixed_precision,
             gradient_accumulation_steps=config.gradient_accumulation,
             log_with=list(config.trackers) or None,
             project_dir=str(folder.path) if config.trackers else None,
         )
-        self.backbone = Backbone.from_pretrained(config.model).to(self.accelerator.device)
+        self.backbone = Backbone.from_pretrained(where_written(config.model, directory)).to(
+            self.accelerator.device
+        )
         self.cache = PixelCache(self.backbone.preprocessing, cache_folder())
         self.log = folder.metrics if self.accelerator.is_main_process else MetricsLog()
         self.timings = folder.timings if self.accelerator.is_main_process else MetricsLog()
@@ -150,16 +201,23 @@ class _Run:
             options.should_stop,
         )
 
+    def check(self) -> None:
+        """Read every image once and look at all that the settings name, before anything is learned."""
+        self.options.on_message("reading all images once")
+        given = reference_data(self.benchmark)
+        stop = self.options.should_stop
+        check_before_learning(self.benchmark, self.method_settings, given, self.cache, stop)
+
     def go(self) -> dict[str, Any]:
         """Do everything that is not yet done."""
         if self.config.trackers:
             self.accelerator.init_trackers("dpw", config={"run": str(self.config.model_dump(mode="json"))})
-        self.folder.remove_leftovers()
-        method, log_bytes = self.stored_method()
+        method, stored = self.stored_method()
         method.reference = reference_data(self.benchmark)
         method.feature_cache = FeatureCache()
         rows = self.folder.read_rows()
-        self.rewind(method, rows, log_bytes)
+        refuse_other_tasks(self.folder.path, method, rows, self.benchmark)
+        self.rewind(method, rows, stored)
         zero_shot = self.zero_shot(method.feature_cache)
         for index, task in enumerate(self.benchmark.tasks):
             if index < len(rows):
@@ -170,22 +228,23 @@ class _Run:
         self.accelerator.end_training()
         return self.finish(method, rows, zero_shot)
 
-    def stored_method(self) -> tuple[Method, int]:
-        """The method with the tasks learned so far, and the length of the log when they were saved."""
+    def stored_method(self) -> tuple[Method, Mapping[str, Any]]:
+        """The method with the tasks learned so far, and the model's JSON, which knows the log's length."""
         model = self.folder.model
         if model_folder.is_model(model):
             method = model_folder.load_model(model, lambda kind, config, _: kind(self.backbone, config))
-            return method, model_folder.read_model(model)["log_bytes"]
-        return METHODS[self.config.method](self.backbone, self.method_settings), 0
+            return method, model_folder.read_model(model)
+        return METHODS[self.config.method](self.backbone, self.method_settings), {}
 
-    def rewind(self, method: Method, rows: Sequence[Mapping[str, Any]], model_log_bytes: int) -> None:
+    def rewind(self, method: Method, rows: Sequence[Mapping[str, Any]], model: Mapping[str, Any]) -> None:
         """Take the log back to the last thing that was committed: a row, a model, or a checkpoint."""
         checkpoint = TrainingCheckpoint(self.folder.checkpoint, {})
         if len(method.tasks) > len(rows):
             checkpoint.clear()  # that task is learned; it only waits to be measured
-            self.log.rewind(model_log_bytes)
+            self.log.rewind(model["log_bytes"], model.get("log_sha256"))
         elif not checkpoint.exists:  # otherwise the checkpoint knows the log's length
-            self.log.rewind(rows[-1]["log_bytes"] if rows else 0)
+            last = rows[-1] if rows else {"log_bytes": 0}
+            self.log.rewind(last["log_bytes"], last.get("log_sha256"))
 
     def learn(self, method: Method, index: int) -> None:
         """Fit one task and make it part of the model folder."""
@@ -210,7 +269,8 @@ class _Run:
                 event="learned", task=task.name, epoch=position.best_epoch, accuracy=position.best_accuracy
             )
         if self.accelerator.is_main_process:
-            model_folder.save_model(method, self.folder.model, {"log_bytes": self.log.position()})
+            log = {"log_bytes": self.log.position(), "log_sha256": self.log.digest()}
+            model_folder.save_model(method, self.folder.model, log)
             checkpoint.clear()
 
     def measure(self, method: Method, index: int, name: str) -> dict[str, Any]:
@@ -224,6 +284,7 @@ class _Run:
             "after": name,
             "tests": [test.as_json() for test in tests],
             "log_bytes": self.log.position(),
+            "log_sha256": self.log.digest(),
             "parameters": method.parameter_count(),
         }
         if self.accelerator.is_main_process:

@@ -9,10 +9,12 @@ from torch import Tensor
 
 from dpw.errors import DamagedFileError, InputError
 from dpw.storage import files
+from dpw.storage.lock import writing
 
 KIND = "dpw-progress"
 PLAN_KIND, PLAN_FILE = "dpw-plan", "plan.json"
 FILE = "progress.json"
+DATA = "images and labels (SHA-256)"  # the key of an identity that earlier versions did not write
 
 
 @dataclass
@@ -35,6 +37,7 @@ class Stored(NamedTuple):
     tensors: dict[str, Tensor]
     best: dict[str, Tensor] | None
     log_bytes: int
+    log_sha256: str | None = None
 
 
 class TrainingCheckpoint:
@@ -60,34 +63,50 @@ class TrainingCheckpoint:
         tensors: Mapping[str, Tensor],
         best: Mapping[str, Tensor] | None,
         log_bytes: int,
+        log_sha256: str | None = None,
     ) -> None:
         """Replace the stored state by a newer one."""
-        entries = {"now": files.write_tensors(self.folder, "now", tensors)}
-        if best is not None:
-            entries["best"] = files.write_tensors(self.folder, "best", best)
-        content = {
-            "format": files.FORMAT,
-            "kind": KIND,
-            "identity": self.identity,
-            "position": asdict(position),
-            "log_bytes": log_bytes,
-            "tensors": entries,
-        }
-        files.write_json(self.path, content)
-        files.remove_unused(self.folder, list(entries.values()))
+        with writing(self.folder):
+            before = self._entries()
+            entries = {"now": files.write_tensors(self.folder, "now", tensors)}
+            if best is not None:
+                entries["best"] = files.write_tensors(self.folder, "best", best)
+            content = {
+                "format": files.FORMAT,
+                "kind": KIND,
+                "identity": self.identity,
+                "position": asdict(position),
+                "log_bytes": log_bytes,
+                "log_sha256": log_sha256,
+                "tensors": entries,
+            }
+            files.commit(self.path, content, list(entries.values()), before)
 
     def load(self) -> Stored | None:
         """The stored state, or None if there is none."""
         if not self.exists:
             return None
+        content = self.read()
+        stored = {DATA: self.identity.get(DATA), **content["identity"]}
+        drop = "use the old settings and data, or drop what was begun (dpw learn --discard-unfinished)"
+        refuse_differences(self.path, stored, self.identity, drop)
+        try:
+            entries = content["tensors"]
+            best = files.read_tensors(self.folder, entries["best"]) if "best" in entries else None
+            tensors = files.read_tensors(self.folder, entries["now"])
+            position, log_bytes = Position(**content["position"]), int(content["log_bytes"])
+            return Stored(position, tensors, best, log_bytes, content.get("log_sha256"))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise DamagedFileError(f"{self.path} does not hold a whole training state ({error})") from error
+
+    def read(self) -> dict[str, Any]:
+        """The JSON of the stored state, checked."""
         content = files.read_json(self.path, "training state")
-        if content.get("kind") != KIND:
+        if content.get("kind") != KIND or not isinstance(content.get("identity"), dict):
             raise DamagedFileError(f"{self.path} is a {content.get('kind')!r}, not a training state")
-        refuse_differences(self.path, content["identity"], self.identity)
-        entries = content["tensors"]
-        best = files.read_tensors(self.folder, entries["best"]) if "best" in entries else None
-        tensors = files.read_tensors(self.folder, entries["now"])
-        return Stored(Position(**content["position"]), tensors, best, content["log_bytes"])
+        return content
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Write down how the training is to go, before it begins."""
@@ -95,27 +114,43 @@ class TrainingCheckpoint:
         files.write_json(self.folder / PLAN_FILE, content)
 
     def read_plan(self) -> dict[str, Any] | None:
-        """The plan of the same training, or None if none was written down."""
+        """The plan of the same training, or None if none was written down.
+
+        The plan of another training of which no step was saved is no loss and does not count.
+        """
         path = self.folder / PLAN_FILE
         if not path.exists():
             return None
         content = files.read_json(path, "training plan")
+        if not self.exists and content["identity"] != self.identity:
+            return None
         refuse_differences(path, content["identity"], self.identity)
         return dict(content["plan"])
 
     def clear(self) -> None:
-        """Remove the state: the training is finished and saved elsewhere."""
-        self.path.unlink(missing_ok=True)
-        (self.folder / PLAN_FILE).unlink(missing_ok=True)
-        if self.folder.is_dir():
-            files.remove_unused(self.folder, [])
+        """Remove the state: the training is finished and saved elsewhere, or nobody wants it any more."""
+        if not self.folder.is_dir():
+            return
+        with writing(self.folder):
+            files.commit(self.path, None, [], self._entries())
+            (self.folder / PLAN_FILE).unlink(missing_ok=True)
+
+    def _entries(self) -> list[dict[str, Any]]:
+        """The tensor files of the stored state; none where there is no state that can be read."""
+        try:
+            return list(self.read()["tensors"].values()) if self.exists else []
+        except (DamagedFileError, KeyError, AttributeError):
+            return []
 
 
-def refuse_differences(path: Path, stored: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+def refuse_differences(
+    path: Path,
+    stored: Mapping[str, Any],
+    given: Mapping[str, Any],
+    remedy: str = "use another folder or the old settings",
+) -> None:
     """Refuse to go on with anything but what was begun, naming what differs."""
     differing = sorted(key for key in {*stored, *given} if stored.get(key) != given.get(key))
     if differing:
         shown = "; ".join(f"{k}: was {stored.get(k)!r}, now {given.get(k)!r}" for k in differing)
-        raise InputError(
-            f"{path} belongs to something else ({shown[:600]}): use another folder or the old settings"
-        )
+        raise InputError(f"{path} belongs to something else ({shown[:600]}): {remedy}")

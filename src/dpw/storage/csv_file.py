@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from dpw.errors import InputError, StorageError
-
-FORMULA = ("=", "+", "-", "@", "\t")  # how a cell begins that a spreadsheet would compute
+from dpw.storage.files import csv_cell
 
 
 def safe_cell(value: Any) -> Any:
     """Words that stay words: an apostrophe before what would be a formula, and no line break."""
     if not isinstance(value, str):
         return value
-    text = value.replace("\r", "\\r").replace("\n", "\\n")
-    return f"'{text}" if text.startswith(FORMULA) else text
+    return csv_cell(value.replace("\r", "\\r").replace("\n", "\\n"))
 
 
 def csv_line(values: Sequence[Any]) -> str:

@@ -2,6 +2,10 @@
 
 Tensor files carry their own hash in their name and never change; one small JSON beside them says which of
 them count. Replacing that JSON is the only commit, so a kill at any moment leaves the old or the new state.
+
+What is removed: a tensor file that the state before the last commit named (same size, same hash in its name),
+or that the journal of the folder's lock says a writer made; and half-written files of that journal. A file
+that is neither stays, whatever its name.
 """
 
 import errno
@@ -9,16 +13,20 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+import secrets
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from dpw.errors import DamagedFileError, StorageError
+from dpw.storage.lock import TENSOR_FILE, journal_of
 
 FORMAT = 1
-TENSOR_FILE = re.compile(r"[A-Za-z0-9._-]{1,100}-[0-9a-f]{16}\.safetensors")
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+Entries = Sequence[Mapping[str, Any]]
 
 
 # ------------------------------------------------------------ writing, atomically
@@ -26,10 +34,11 @@ TENSOR_FILE = re.compile(r"[A-Za-z0-9._-]{1,100}-[0-9a-f]{16}\.safetensors")
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all, even through a power cut."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.dpw-{secrets.token_hex(4)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
+        _note(temporary)
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -41,6 +50,17 @@ def write_bytes(path: Path, content: bytes) -> None:
     except BaseException:
         _discard(temporary)
         raise
+
+
+def csv_cell(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula; numbers and a lone dash stay as they are."""
+    if not isinstance(value, str) or not value.startswith(FORMULA) or value == "-":
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -56,23 +76,61 @@ def write_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> dic
     name = f"{slug(stem)}-{digest[:16]}.safetensors"
     path = folder / name
     if not (path.is_file() and path.stat().st_size == len(content) and file_digest(path) == digest):
+        if not path.exists():
+            _note(path)
         write_bytes(path, content)
     return {"file": name, "sha256": digest, "bytes": len(content)}
 
 
-def remove_unused(folder: Path, entries: list[dict[str, Any]]) -> None:
-    """Delete tensor files that no entry refers to, such as those of an interrupted save."""
+def commit(path: Path, content: Mapping[str, Any] | None, entries: Entries, before: Entries) -> None:
+    """Replace the JSON at `path` (None: remove it), then delete the tensor files that no entry names any more.
+
+    `before` are the entries of the state that is replaced. The caller holds the folder's lock.
+    """
+    journal = journal_of(path)
+    assert journal is not None, "only a writer commits"
+    folder = Path(os.path.realpath(path.parent))
+    for entry in before:
+        if _is_whole(folder, entry):
+            journal.note(folder / entry["file"])
+    if content is None:
+        path.unlink(missing_ok=True)
+    else:
+        write_json(path, content)
     used = {entry["file"] for entry in entries}
-    for path in folder.glob("*.safetensors"):
-        if TENSOR_FILE.fullmatch(path.name) and path.name not in used:
-            _discard(path)
-    remove_leftovers(folder)
+    for made in journal.written_in(folder):
+        if made.name not in used and TENSOR_FILE.fullmatch(made.name) and not made.is_symlink():
+            _discard(made)
+    journal.settle(folder)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Delete the half-written files of a process that was killed."""
-    for path in folder.rglob(".*.tmp"):
-        _discard(path)
+def _is_whole(folder: Path, entry: Mapping[str, Any]) -> bool:
+    """Whether the file of an entry is there as it was written, as far as name and size tell."""
+    try:
+        path = tensor_path(folder, entry)
+        own_name = path.name.endswith(f"-{entry['sha256'][:16]}.safetensors")
+        return own_name and path.stat().st_size == entry["bytes"]
+    except (OSError, DamagedFileError, KeyError, TypeError):
+        return False
+
+
+def refuse_without_room(folder: Path, needed: int) -> None:
+    """Refuse to begin what the disk has no room for."""
+    there = next((path for path in (folder, *folder.absolute().parents) if path.exists()), None)
+    free = needed if there is None else shutil.disk_usage(there).free
+    if free < needed:
+        raise StorageError(
+            f"{folder} has room for {free / 1e6:.0f} MB and the training needs {needed / 1e6:.0f} MB: "
+            "free some space or choose another disk",
+            errno.ENOSPC,
+        )
+
+
+def _note(path: Path) -> None:
+    """Write a file that is about to be made into the journal of the folder's lock, if one is held."""
+    journal = journal_of(path)
+    if journal is not None:
+        journal.note(Path(os.path.realpath(path.parent)) / path.name)
 
 
 # ------------------------------------------------------------ reading, warily
@@ -85,7 +143,9 @@ def read_json(path: Path, kind: str) -> dict[str, Any]:
     try:
         content = json.loads(path.read_bytes())
         stated = content.pop("checksum")
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except OSError as error:
+        raise DamagedFileError(f"{path} cannot be read ({error.strerror}): mend its rights") from error
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise DamagedFileError(
             f"{path} is damaged or was not written by dpw: restore it from a copy"
         ) from error

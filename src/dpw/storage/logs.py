@@ -1,5 +1,6 @@
 """Logs of one JSON object a line: the same bytes whether a run was interrupted or not."""
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -27,14 +28,14 @@ class MetricsLog:
                 ) from error
 
     def entries(self) -> list[dict[str, Any]]:
-        """All lines as values; a line cut off by a kill is passed over."""
+        """All lines as values; one that was cut off or damaged is passed over."""
         if self.path is None or not self.path.is_file():
             return []
         found = []
-        for line in self.path.read_text(encoding="utf-8").splitlines():
+        for line in self._read().splitlines():
             try:
                 value = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             found += [value] if isinstance(value, dict) else []
         return found
@@ -47,8 +48,23 @@ class MetricsLog:
             os.fsync(file.fileno())
         return self.path.stat().st_size
 
-    def rewind(self, position: int) -> None:
-        """Forget everything that was written after a position."""
+    def digest(self) -> str:
+        """SHA-256 of the log as it stands."""
+        return hashlib.sha256(self._read()).hexdigest()
+
+    def _read(self) -> bytes:
+        """All bytes of the log; none where there is no log."""
+        if self.path is None or not self.path.exists():
+            return b""
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise DamagedFileError(
+                f"{self.path} cannot be read ({error.strerror}): mend its rights"
+            ) from error
+
+    def rewind(self, position: int, digest: str | None = None) -> None:
+        """Forget everything that was written after a position; what stands before must have the digest."""
         if self.path is None:
             return
         size = self.path.stat().st_size if self.path.exists() else 0
@@ -56,5 +72,7 @@ class MetricsLog:
             raise DamagedFileError(
                 f"{self.path} has {size} bytes but {position} were written: it was truncated"
             )
+        if digest is not None and hashlib.sha256(self._read()[:position]).hexdigest() != digest:
+            raise DamagedFileError(f"{self.path} was changed after it was written: restore it from a copy")
         if size > position:
             os.truncate(self.path, position)

@@ -6,17 +6,23 @@ task its classes, templates and the file with its tensors. A single task is expo
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from dpw import __version__
+from dpw.clip.backbone import Backbone
 from dpw.errors import DamagedFileError, InputError
 from dpw.methods import METHODS, LearnedTask, Method, MethodConfig
 from dpw.methods.base import refuse_mixed
 from dpw.methods.config import stored
 from dpw.storage import files
 from dpw.storage.checkpoint import refuse_differences
+from dpw.storage.lock import writing
+from dpw.storage.schema import ModelContent, check_content
 
 KIND, TASK_KIND = "dpw-model", "dpw-task"
 FILE, TASK_FILE = "model.json", "task.json"
@@ -35,17 +41,23 @@ def save_model(method: Method, folder: Path, extra: Mapping[str, Any] | None = N
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file: choose a folder for the model")
     shared = method.shared_state()
-    content = {
-        **header(method),
-        **(extra or {}),
-        "kind": KIND,
-        "shared": files.write_tensors(folder, "shared", shared) if shared else None,
-        "tasks": [
-            {**task_json(task), "tensors": files.write_tensors(folder, task.name, method.task_state(index))}
-            for index, task in enumerate(method.tasks)
-        ],
-    }
-    _commit(folder, content)
+    with writing(folder):
+        content = {
+            **header(method),
+            **(extra or {}),
+            "kind": KIND,
+            "shared": files.write_tensors(folder, "shared", shared) if shared else None,
+            "tasks": [
+                {**task_json(task), "tensors": files.write_tensors(folder, task.name, state)}
+                for task, state in zip(method.tasks, _states(method), strict=True)
+            ],
+        }
+        _commit(folder, content)
+
+
+def _states(method: Method) -> Iterator[dict[str, Tensor]]:
+    """The tensors of every learned task, one after another."""
+    return (method.task_state(index) for index in range(len(method.tasks)))
 
 
 def load_model(folder: Path, create: Callable[[type[Method], MethodConfig, str], Method]) -> Method:
@@ -59,17 +71,35 @@ def load_model(folder: Path, create: Callable[[type[Method], MethodConfig, str],
     config = stored(kind.config_class, content["method"]["config"])
     method = create(kind, config, content["backbone"]["reference"])
     check_backbone(folder, content["backbone"], method)
+    _fill(method, folder, content)
+    return method.eval()
+
+
+def _fill(method: Method, folder: Path, content: Mapping[str, Any]) -> None:
+    """Give a method the shared tensors and the tasks that lie in a folder."""
     try:
         if content["shared"] is not None:
-            method.load_shared_state(files.read_tensors(folder, content["shared"]))
+            method.load_shared_state(_finite_tensors(folder, content["shared"]))
         for task in content["tasks"]:
-            method.load_task(learned_task(task), files.read_tensors(folder, task["tensors"]))
-    except (KeyError, RuntimeError, TypeError, IndexError) as error:
-        reason = str(error).splitlines()[0]
+            method.load_task(learned_task(task), _finite_tensors(folder, task["tensors"]))
+    except (KeyError, RuntimeError, TypeError, IndexError, AttributeError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DamagedFileError(
             f"{folder}: its tensors do not fit method {method.name!r} ({reason})"
         ) from error
-    return method.eval()
+
+
+def _finite_tensors(folder: Path, entry: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Tensors of a model, none of which may hold what no training leaves behind: NaN or an infinity."""
+    tensors = files.read_tensors(folder, entry)
+    for name, tensor in tensors.items():
+        no_bound = tensor.ndim == 0 and bool((tensor == -torch.inf).all())  # a threshold that was never set
+        if tensor.is_floating_point() and not no_bound and not bool(torch.isfinite(tensor).all()):
+            raise DamagedFileError(
+                f"{folder / entry['file']} has NaN or infinite values in {name!r}: refused, learn it again "
+                "with a smaller learning rate or restore it from a copy"
+            )
+    return tensors
 
 
 def read_model(folder: Path) -> dict[str, Any]:
@@ -77,16 +107,26 @@ def read_model(folder: Path) -> dict[str, Any]:
     content = files.read_json(folder / FILE, "dpw model")
     if content.get("kind") != KIND:
         raise DamagedFileError(f"{folder / FILE} is a {content.get('kind')!r}, not a model")
+    check_content(ModelContent, content, folder / FILE)
     return content
+
+
+def refuse_other_clip(folder: Path, reference: str) -> None:
+    """Refuse a CLIP that is named for a model which stands on another one already."""
+    own = read_model(folder)["backbone"]["reference"]
+    if own not in (reference, _durable(reference)):
+        raise InputError(f"{folder} stands on {own}, which --model {reference} cannot change: leave it out")
 
 
 def remove_task(folder: Path, name: str) -> None:
     """Take one task out of a model folder; no other file is touched."""
-    content = read_model(folder)
-    refuse_mixed(_method_class(folder, content), name)
-    _find(folder, content, name)
-    content["tasks"] = [task for task in content["tasks"] if task["name"] != name]
-    _commit(folder, content)
+    read_model(folder)  # a folder that is no model is refused before anything is made in it
+    with writing(folder):
+        content = read_model(folder)
+        refuse_mixed(_method_class(folder, content), name)
+        _find(folder, content, name)
+        content["tasks"] = [task for task in content["tasks"] if task["name"] != name]
+        _commit(folder, content)
 
 
 def export_task(folder: Path, name: str, target: Path) -> None:
@@ -97,28 +137,61 @@ def export_task(folder: Path, name: str, target: Path) -> None:
     if (target / TASK_FILE).exists() or is_model(target):
         raise InputError(f"{target} already holds a model or a task: choose an empty folder")
     copied = dict(content, kind=TASK_KIND, tasks=[task])
-    for entry in _entries(copied):
-        tensors = files.read_tensors(folder, entry)
-        files.write_tensors(target, entry["file"].rsplit("-", 1)[0], tensors)
-    files.write_json(target / TASK_FILE, copied)
+    with writing(target):
+        _copy_tensors(copied, folder, target)
+        files.commit(target / TASK_FILE, copied, _entries(copied), [])
 
 
-def import_task(folder: Path, source: Path) -> str:
-    """Add an exported task to a model, the rest of which stays byte for byte; gives the task's name."""
-    content, given = read_model(folder), files.read_json(source / TASK_FILE, "exported dpw task")
+def import_task(folder: Path, source: Path, backbone: str | Path | None = None) -> str:
+    """Add an exported task to a model, the rest of which stays byte for byte; gives the task's name.
+
+    The task is tried on the model's CLIP (`backbone` where that has moved) before anything is written.
+    """
+    read_model(folder)  # a folder that is no model is refused before anything is made in it
+    with writing(folder):
+        content, given = read_model(folder), _read_task(source)
+        task = given["tasks"][0]
+        if task["name"] in [present["name"] for present in content["tasks"]]:
+            raise InputError(f"{folder} already has a task called {task['name']!r}: forget it first")
+        refuse_differences(source / TASK_FILE, _identity(given), _identity(content))
+        if content["tasks"] and given["shared"] != content["shared"]:
+            raise InputError(
+                f"{source}: the frozen tensors shared by all tasks differ from those of {folder}"
+            )
+        _try(source, given, backbone or content["backbone"]["reference"])
+        _copy_tensors(given, source, folder)
+        content["shared"], content["tasks"] = given["shared"], [*content["tasks"], task]
+        _commit(folder, content)
+    return str(task["name"])
+
+
+def _read_task(source: Path) -> dict[str, Any]:
+    """The JSON of an exported task, checked."""
+    given = files.read_json(source / TASK_FILE, "exported dpw task")
     if given.get("kind") != TASK_KIND:
         raise DamagedFileError(f"{source / TASK_FILE} is a {given.get('kind')!r}, not an exported task")
-    task = given["tasks"][0]
-    if task["name"] in [present["name"] for present in content["tasks"]]:
-        raise InputError(f"{folder} already has a task called {task['name']!r}: forget it first")
-    refuse_differences(source / TASK_FILE, _identity(given), _identity(content))
-    if content["tasks"] and given["shared"] != content["shared"]:
-        raise InputError(f"{source}: the frozen tensors shared by all tasks differ from those of {folder}")
-    for entry in _entries(given):
-        files.write_tensors(folder, entry["file"].rsplit("-", 1)[0], files.read_tensors(source, entry))
-    content["shared"], content["tasks"] = given["shared"], [*content["tasks"], task]
-    _commit(folder, content)
-    return str(task["name"])
+    check_content(ModelContent, given, source / TASK_FILE)
+    if len(given["tasks"]) != 1:
+        raise DamagedFileError(f"{source / TASK_FILE} holds {len(given['tasks'])} tasks instead of one")
+    return given
+
+
+def _try(source: Path, given: Mapping[str, Any], clip: str | Path) -> None:
+    """Put an exported task on its CLIP, so that one that does not fit is refused before it is kept."""
+    kind = _method_class(source, given)
+    config = stored(kind.config_class, given["method"]["config"])
+    method = kind(Backbone.from_pretrained(clip, allow_download=False), config)
+    check_backbone(source, given["backbone"], method)
+    _fill(method, source, given)
+
+
+def _copy_tensors(content: Mapping[str, Any], source: Path, target: Path) -> None:
+    """Copy the tensor files that a model or task refers to; hashes and names stay."""
+    for entry in _entries(content):
+        stem = entry["file"].rsplit("-", 1)[0]
+        written = files.write_tensors(target, stem, files.read_tensors(source, entry))
+        if written["file"] != entry["file"]:
+            raise DamagedFileError(f"{source / entry['file']} was not written by dpw: refused")
 
 
 def header(method: Method) -> dict[str, Any]:
@@ -216,8 +289,11 @@ def _entries(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _commit(folder: Path, content: dict[str, Any]) -> None:
     """Make the new state the one that counts, then drop what nothing refers to any more."""
-    files.write_json(folder / FILE, content)
-    files.remove_unused(folder, _entries(content))
+    try:
+        before = _entries(read_model(folder)) if is_model(folder) else []
+    except DamagedFileError:
+        before = []
+    files.commit(folder / FILE, content, _entries(content), before)
 
 
 def _durable(reference: str) -> str:

@@ -14,6 +14,7 @@ figures/              what `dpw figures` draws
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +22,9 @@ from typing import Any, NamedTuple
 from dpw.errors import DamagedFileError, InputError
 from dpw.storage import files
 from dpw.storage.checkpoint import refuse_differences
+from dpw.storage.lock import is_own_name
 from dpw.storage.logs import MetricsLog
+from dpw.storage.schema import ResultsContent, RowContent, RunContent, ZeroShotContent, check_content
 
 RUN_HEADER: Mapping[str, Any] = {"format": files.FORMAT, "kind": "dpw-run"}
 RESULTS_HEADER: Mapping[str, Any] = {"format": files.FORMAT, "kind": "dpw-results"}
@@ -87,14 +90,10 @@ class RunFolder:
 
     def refuse_unless_empty(self) -> None:
         """Make sure that nothing of somebody else's is in a folder where a run is to begin."""
-        if self.path.is_dir():
-            self.remove_leftovers()
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        if not self.path.exists():
+            return
+        if not self.path.is_dir() or any(not is_own_name(path.name) for path in self.path.iterdir()):
             raise InputError(f"{self.path} is not an empty folder: choose another --output")
-
-    def remove_leftovers(self) -> None:
-        """Delete the half-written files of a process that was killed."""
-        files.remove_leftovers(self.path)
 
     def write_run(self, content: Mapping[str, Any]) -> None:
         """Say what the run is; from now on the folder is a run."""
@@ -105,11 +104,17 @@ class RunFolder:
         content = files.read_json(self._run, "dpw run")
         if content.get("kind") != RUN_HEADER["kind"]:
             raise DamagedFileError(f"{self._run} is a {content.get('kind')!r}, not a run")
+        check_content(RunContent, content, self._run, whole=False)
         return content
 
     def refuse_other(self, settings: Mapping[str, Any]) -> None:
         """Make sure that the run in this folder was begun with these settings."""
         refuse_differences(self._run, self.read_run()["settings"], settings)
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the run was begun and nothing of it was learned or measured yet."""
+        return not any(path.exists() for path in (self._row(0), self.model, self.checkpoint, self._results))
 
     def write_row(self, index: int, row: Mapping[str, Any]) -> None:
         """Commit one row of the accuracy matrix."""
@@ -119,7 +124,10 @@ class RunFolder:
         """The rows that are committed, in order."""
         rows: list[dict[str, Any]] = []
         while self._row(len(rows)).exists():
-            rows.append(files.read_json(self._row(len(rows)), "dpw run"))
+            path = self._row(len(rows))
+            row = files.read_json(path, "dpw run")
+            check_content(RowContent, row, path, whole=False)
+            rows.append(row)
         return rows
 
     def write_zero_shot(self, accuracy: Sequence[float | None]) -> None:
@@ -130,7 +138,9 @@ class RunFolder:
         """The accuracy of plain CLIP on every test set, or None if it was not measured yet."""
         if not self._zero_shot.exists():
             return None
-        return list(files.read_json(self._zero_shot, "dpw run")["accuracy"])
+        content = files.read_json(self._zero_shot, "dpw run")
+        check_content(ZeroShotContent, content, self._zero_shot, whole=False)
+        return list(content["accuracy"])
 
     # ------------------------------------------------------------------------------------- what a run found
 
@@ -138,10 +148,10 @@ class RunFolder:
         """Write `accuracy.csv` and then `results.json`, which makes the run a finished one."""
         table = io.StringIO()
         writer = csv.writer(table, lineterminator="\n")
-        writer.writerow(["after", *content["tasks"]])
+        writer.writerow(["after", *map(files.csv_cell, content["tasks"])])
         writer.writerow(["zero-shot", *content["zero_shot"]])
         for name, row in zip(content["tasks"], content["accuracy"], strict=True):
-            writer.writerow([name, *row])
+            writer.writerow([files.csv_cell(name), *row])
         files.write_bytes(self.path / "accuracy.csv", table.getvalue().encode())
         files.write_json(self._results, {**RESULTS_HEADER, **content})
 
@@ -154,16 +164,27 @@ class RunFolder:
         content = files.read_json(self._results, "finished dpw run")
         if content.get("kind") != RESULTS_HEADER["kind"]:
             raise DamagedFileError(f"{self._results} is a {content.get('kind')!r}, not the results of a run")
+        check_content(ResultsContent, content, self._results, whole=False)
         return content
+
+    def refuse_incomplete(self) -> None:
+        """Refuse a run whose files lack what is needed to go on with it, or to show it once it is finished."""
+        if self.started:
+            check_content(RunContent, self.read_run(), self._run)
+        for index, row in enumerate(self.read_rows()):
+            check_content(RowContent, row, self._row(index))
+        if self.finished:
+            check_content(ResultsContent, self.read_results(), self._results)
 
     def read_steps(self) -> list[Step]:
         """The time of every step, over all sessions; a line that is not whole is passed over."""
         steps = []
         for entry in self.timings.entries():
             try:
-                steps.append(Step(str(entry["event"]), str(entry["task"]), float(entry["seconds"])))
+                step = Step(str(entry["event"]), str(entry["task"]), float(entry["seconds"]))
             except (KeyError, TypeError, ValueError):
                 continue
+            steps += [step] if math.isfinite(step.seconds) and step.seconds >= 0 else []
         return steps
 
     @property

@@ -1,0 +1,35 @@
+"""What reaches the terminal: plain text, in which nothing that a file or its name holds is obeyed."""
+
+import unicodedata
+
+import typer
+
+BIDIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def plain(text: str, keep: str = "") -> str:
+    """Text with control characters, bytes that are no text, and changes of direction spelled out.
+
+    Example:
+        >>> from dpw.cli.output import plain
+        >>> print(plain("a\\x1b[31mb"))
+        a\\x1b[31mb
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(one if one in keep or not _acts(one) else ascii(one)[1:-1] for one in text)
+
+
+def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print lines; only line ends and tabs act."""
+    typer.echo(plain(text, "\n\t"), err=err, nl=nl)
+
+
+def say_error(text: str) -> None:
+    """Print one sentence about what went wrong, in one line."""
+    typer.echo(f"dpw: {plain(text)}", err=True)
+
+
+def _acts(character: str) -> bool:
+    """Whether a terminal does something with a character instead of showing it."""
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in BIDIRECTIONAL

@@ -1,0 +1,65 @@
+"""A training that was begun in a model folder and not ended: recognised, taken up again, or dropped."""
+
+from pathlib import Path
+
+from dpw.errors import DamagedFileError, InputError
+from dpw.storage.checkpoint import DATA, TrainingCheckpoint
+from dpw.storage.lock import is_own_name
+from dpw.storage.model_folder import is_model, read_model
+
+FOLDER = "learning"
+DROP = "--discard-unfinished"
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Refuse to make a model of a folder in which something else lies."""
+    if not folder.is_dir() or is_model(folder):
+        return
+    for path in folder.iterdir():
+        if path.name != FOLDER and not is_own_name(path.name):
+            raise InputError(
+                f"{folder} is neither empty nor a dpw model (it holds {path.name}): choose another folder"
+            )
+
+
+def discard(folder: Path) -> str:
+    """Drop the unfinished training of a model folder and say what it was."""
+    state = TrainingCheckpoint(folder / FOLDER, {})
+    if not state.exists:
+        raise InputError(f"{folder} has no unfinished training: leave {DROP} out")
+    try:
+        name = str(state.read()["identity"].get("task name"))
+    except DamagedFileError:
+        name = "a damaged one"
+    remove(folder)
+    return name
+
+
+def is_finished(folder: Path, task: str, digest: str) -> bool:
+    """Whether a task was learned and only the tidying up is missing; another unfinished one is refused.
+
+    A process that is killed after the commit leaves the state of a training whose task is in the model.
+    """
+    state = TrainingCheckpoint(folder / FOLDER, {})
+    if not state.exists:
+        return False
+    identity = state.read()["identity"]
+    begun = str(identity.get("task name"))
+    learned = [entry["name"] for entry in read_model(folder)["tasks"]] if is_model(folder) else []
+    if begun in learned:
+        remove(folder)
+        return begun == task and identity.get(DATA, digest) == digest
+    if begun != task:
+        raise InputError(
+            f"{folder} has an unfinished training of task {begun!r}: finish it with the command that began "
+            f"it, or drop it with {DROP}"
+        )
+    return False
+
+
+def remove(folder: Path) -> None:
+    """Remove the state of a training, and its folder if nothing else lies in it."""
+    state = TrainingCheckpoint(folder / FOLDER, {})
+    state.clear()
+    if state.folder.is_dir() and not any(state.folder.iterdir()):
+        state.folder.rmdir()

@@ -1,0 +1,76 @@
+"""Whatever surrounds the command line: one sentence and the customary exit code, never a traceback."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.helpers.command_line import dpw
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("after", [0.1, 0.3, 0.6, 1.2])
+def test_a_signal_before_the_command_line_is_up(toy, number, after):
+    words = [sys.executable, "-m", "dpw", "predict", toy / "clip", "x.png", "--classes", "a,b"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    time.sleep(after)
+    process.send_signal(number)
+    _, err = process.communicate()
+    early = b"" if after > 0.1 else err  # Python itself was not up yet
+    assert process.returncode in (2, 128 + number, -number)
+    assert b"Traceback" not in err or early
+
+
+def test_an_endless_name(capsys, toy):
+    code, _, err = dpw(capsys, "learn", toy / "data" / "birds", "--into", "x" * 5000, "--model", toy / "clip")
+    assert code == 2
+    assert len(err.strip().splitlines()) == 1
+    code, _, err = dpw(capsys, "tasks", "y" * 5000)
+    assert code == 2
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_loops_of_links(capsys, toy, tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for words in (["tasks", tmp_path / "loop"], ["resume", tmp_path / "loop"]):
+        code, _, err = dpw(capsys, *words)
+        assert code == 2
+        assert "Traceback" not in err
+    code, _, err = dpw(capsys, "learn", tmp_path / "loop", "--into", tmp_path / "m", "--model", toy / "clip")
+    assert code == 2
+    (tmp_path / "birds" / "crow").mkdir(parents=True)
+    (tmp_path / "birds" / "crow" / "again").symlink_to(tmp_path / "birds")
+    code, _, err = dpw(capsys, "learn", tmp_path / "birds", "--into", tmp_path / "m", "--model", toy / "clip")
+    assert code == 2
+    assert "link" in err
+
+
+def test_no_right_to_read_is_one_sentence(capsys, saved, monkeypatch):
+    from pathlib import Path
+
+    def refuse(self):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    code, _, err = dpw(capsys, "tasks", saved[1])
+    assert code == 2
+    assert "model.json cannot be read (Permission denied)" in err
+
+
+def test_what_the_system_refuses_elsewhere_is_one_sentence(capsys, saved, monkeypatch):
+    def refuse(_):
+        raise PermissionError(13, "Permission denied", "/some/where")
+
+    monkeypatch.setattr("dpw.storage.model_folder.read_model", refuse)
+    code, _, err = dpw(capsys, "tasks", saved[1])
+    assert code == 2
+    assert err == "dpw: /some/where: Permission denied; mend that and try again\n"
+
+
+def test_whoever_stops_reading_is_not_answered_with_a_traceback():
+    command = f"{sys.executable} -m dpw methods --json | head -c 1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, check=False, env=os.environ)
+    assert b"Traceback" not in done.stderr

@@ -1,0 +1,103 @@
+"""A model folder is never stuck: finished tasks are recognised, abandoned ones go on or are dropped."""
+
+import pytest
+
+from dpw.storage import unfinished
+from tests.helpers.command_line import dpw
+
+SMALL = [
+    "--set",
+    "prefix_length=2",
+    "--set",
+    "adapter_rank=4",
+    "--set",
+    "training.epochs=2",
+    "--set",
+    "training.batch_size=4",
+]
+
+
+class Killed(BaseException):
+    """As good as a kill: nothing tidies up after it."""
+
+
+@pytest.fixture
+def command(toy, tmp_path):
+    """A `dpw learn` of birds into a new model, saving its state after every step."""
+    start = ["learn", toy / "data" / "birds", "--into", tmp_path / "m", "--model", toy / "clip", *SMALL]
+    return [*start, "--checkpoint-seconds", "0"]
+
+
+def killed_in(monkeypatch, capsys, command, where, after=0):
+    """Run a command that dies when it comes to a function for the n-th time."""
+    calls = iter(range(10**6))
+
+    def die(*_, **__):
+        if next(calls) >= after:
+            raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(where, die)
+        dpw(capsys, *command)
+    capsys.readouterr()
+
+
+def test_a_finished_task_is_recognised(command, capsys, tmp_path, monkeypatch):
+    killed_in(monkeypatch, capsys, command, "dpw.storage.unfinished.remove")
+    assert (tmp_path / "m" / "learning" / "progress.json").exists()
+    code, out, err = dpw(capsys, *command)
+    assert code == 0, err
+    assert "already learned" in err
+    assert "now knows: birds" in out
+    assert not (tmp_path / "m" / "learning").exists()
+
+
+def test_after_a_finished_task_another_can_be_learned(command, capsys, toy, tmp_path, monkeypatch):
+    killed_in(monkeypatch, capsys, command, "dpw.storage.unfinished.remove")
+    code, out, err = dpw(capsys, "learn", toy / "data" / "metals", "--into", tmp_path / "m")
+    assert code == 0, err
+    assert "now knows: birds, metals" in out
+
+
+def test_an_abandoned_task_goes_on_or_is_dropped(command, capsys, toy, tmp_path, monkeypatch):
+    killed_in(monkeypatch, capsys, command, "dpw.cli.terminal.TerminalCallback.on_step", after=2)
+    other = [str(word).replace("birds", "metals") if "birds" in str(word) else word for word in command]
+    code, _, err = dpw(capsys, *other)
+    assert code == 2
+    assert "unfinished training of task 'birds'" in err
+    assert unfinished.DROP in err
+    code, _, err = dpw(capsys, *command, "--seed", "3")
+    assert code == 2
+    assert unfinished.DROP in err
+    code, out, err = dpw(capsys, *other, unfinished.DROP)
+    assert code == 0, err
+    assert "dropped the unfinished training of birds" in err
+    assert "now knows: metals" in out
+
+
+def test_dropping_nothing_is_refused(command, capsys):
+    code, _, err = dpw(capsys, *command, unfinished.DROP)
+    assert code == 2
+    assert "no unfinished training" in err
+
+
+def test_changed_images_are_refused(command, capsys, tmp_path, monkeypatch, toy):
+    import shutil
+
+    shutil.copytree(toy / "data" / "birds", tmp_path / "birds")
+    own = ["learn", tmp_path / "birds", *command[2:]]
+    killed_in(monkeypatch, capsys, own, "dpw.cli.terminal.TerminalCallback.on_step", after=2)
+    picture = tmp_path / "birds" / "train" / "crow" / "0.png"
+    picture.write_bytes((tmp_path / "birds" / "train" / "swan" / "1.png").read_bytes())
+    code, _, err = dpw(capsys, *own)
+    assert code == 2
+    assert "images and labels" in err
+
+
+def test_a_folder_of_something_else_is_not_made_a_model(command, capsys, tmp_path):
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "holiday.jpg").write_text("precious")
+    code, _, err = dpw(capsys, *command)
+    assert code == 2
+    assert "neither empty nor a dpw model" in err
+    assert [path.name for path in (tmp_path / "m").iterdir()] == ["holiday.jpg"]
