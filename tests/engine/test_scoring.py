@@ -144,3 +144,8 @@ def test_a_method_without_tasks_to_compare_says_so(toy, undivided):
     model = ContinualCLIP.from_pretrained(toy / "clip", "zero-shot")
     with pytest.raises(InputError, match="'zero-shot' does not say how typical"):
         model.evaluate_folder(undivided, classes=["crow", "robin", "swan"], strangers=undivided)
+
+
+def test_a_folder_of_tasks_is_told_from_a_folder_of_classes(saved, toy):
+    with pytest.raises(InputError, match=r"holds 'birds', which is a task, not a class: give .*data/birds"):
+        saved[0].evaluate_folder(toy / "data")

@@ -133,7 +133,7 @@ def score_folder(
         raise InputError(f"level = {level} must lie between 0 and 1, such as 0.05")
     task = Task.for_testing(folder)
     question = predictor.question(classes, template)
-    _check_classes(folder, task.classes, [name for _, name in question.classes])
+    _check_classes(folder, task.classes, [name for _, name in question.classes], predictor.tasks)
     split = task_test_split(task)
     count = len(split)
     files = (split.where(index) for index in range(count))
@@ -164,10 +164,12 @@ def score_folder(
     )
 
 
-def _check_classes(folder: Path, classes: Sequence[str], known: Sequence[str]) -> None:
+def _check_classes(folder: Path, classes: Sequence[str], known: Sequence[str], tasks: Sequence[str]) -> None:
     """Every class of the folder must be one that can be answered."""
     names = {readable(name): name for name in known}
     for name in classes:
+        if readable(name) not in names and name in tasks:
+            raise InputError(f"{folder} holds {name!r}, which is a task, not a class: give {folder / name}")
         if readable(name) not in names:
             near = get_close_matches(readable(name), names, n=1)
             meant = f" (did you mean {names[near[0]]!r}?)" if near else ""
