@@ -1,9 +1,12 @@
 """DPW with a closed-form head: what a task keeps, who speaks, and what validation images decide."""
 
+import pytest
 import torch
 
+from dpw.errors import Interrupted
 from dpw.methods import Candidates, ClassGroup
 from dpw.methods.parts.ridge_head import NO_VALIDATION
+from tests.helpers.checks import nonempty
 from tests.helpers.toy_methods import (
     ToyImages,
     answers,
@@ -14,6 +17,7 @@ from tests.helpers.toy_methods import (
     toy_method,
     toy_task,
 )
+from tests.helpers.toy_runs import StopAfter, make_toy, outcome, run
 
 
 def learned(*names: str, validation: bool = False, **settings):
@@ -72,3 +76,22 @@ def test_forgetting_is_as_if_the_task_had_never_been():
     assert all(torch.equal(method.task_state(0)[name], second[name]) for name in second)
     question = Candidates.across([ClassGroup("aircraft", ("jet", "kite")), method.tasks[0].group()])
     assert answers(method, some_pixels(), question).isfinite().all()
+
+
+def test_an_interrupted_run_ends_in_the_same_bytes_and_validation_images_chose(tmp_path):
+    toy = make_toy(tmp_path / "toy")
+    run(toy, tmp_path / "straight", method="dpw-ridge")
+    with pytest.raises(Interrupted):
+        run(toy, tmp_path / "stopped", StopAfter(3).options(), method="dpw-ridge")
+    run(toy, tmp_path / "stopped", method="dpw-ridge")
+    assert outcome(tmp_path / "stopped") == outcome(tmp_path / "straight")
+
+
+def test_any_order_gives_the_same_bytes_for_every_task(tmp_path):
+    toy = make_toy(tmp_path / "toy")
+    files = []
+    for order in (("birds", "metals"), ("metals", "birds")):
+        folder = tmp_path / order[0]
+        run(toy, folder, method="dpw-ridge", order=order)
+        files.append({path.name: path.read_bytes() for path in nonempty(folder.glob("model/*.safetensors"))})
+    assert files[0] == files[1]

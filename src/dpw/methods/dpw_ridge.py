@@ -85,6 +85,10 @@ class DPWRidge(DPW):
     def end_task(self, images: TaskImages) -> None:
         """Close the task as DPW does, then solve its head with the selected weights."""
         super().end_task(images)
+        self.solve_head(images)
+
+    def solve_head(self, images: TaskImages) -> None:
+        """The newest task's head, and who belongs to it, from its training and validation images."""
         module: Any = self.bank[-1]
         with torch.no_grad():
             texts = self._texts(len(self.bank) - 1)
