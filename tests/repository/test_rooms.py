@@ -20,7 +20,9 @@ def test_no_door_leads_upwards():
 
 def test_every_room_is_on_the_map():
     package = Path(dpw.__file__).parent
-    there = {path.stem for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    there = {
+        path.stem for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
     assert there - {"__init__", "__main__", "__pycache__"} == set(rooms.SAYS)
 
 

@@ -145,3 +145,35 @@ def test_a_flipped_byte_in_a_task_is_refused(saved, tmp_path, where):
     path.write_bytes(bytes(content))
     with pytest.raises(DamagedFileError, match=r"birds-.*SHA-256"):
         ContinualCLIP.from_pretrained(tmp_path / "m")
+
+
+def as_before(path):
+    """Rewrite a model's JSON as versions did whose fingerprint covered the weights alone."""
+    backbone = dict(json.loads(path.read_text())["backbone"])
+    rewrite(path, backbone=backbone | {"fingerprint": backbone.pop("weights")})
+
+
+def other_settings(clip, copied):
+    """A copy of a CLIP whose weights are the same and whose text tower reads them otherwise."""
+    shutil.copytree(clip, copied)
+    config = json.loads((copied / "config.json").read_text())
+    config["text_config"]["layer_norm_eps"] = 1e-3
+    (copied / "config.json").write_text(json.dumps(config))
+    return copied
+
+
+def test_a_clip_with_other_settings_is_refused(toy, saved, tmp_path):
+    clip = other_settings(toy / "clip", tmp_path / "clip")
+    with pytest.raises(InputError, match="the configuration's SHA-256 differs"):
+        ContinualCLIP.from_pretrained(saved[1], backbone=clip)
+
+
+def test_a_model_that_names_only_the_weights_of_its_clip_is_still_read(toy, saved, tmp_path):
+    folder = shutil.copytree(saved[1], tmp_path / "model")
+    export_task(folder, "birds", tmp_path / "birds")
+    as_before(folder / "model.json")
+    assert ContinualCLIP.from_pretrained(folder).tasks == saved[0].tasks
+    remove_task(folder, "birds")
+    assert import_task(folder, tmp_path / "birds") == "birds"
+    with pytest.raises(InputError, match="the weights' SHA-256 differs"):
+        ContinualCLIP.from_pretrained(folder, backbone=save_tiny(tmp_path / "other", seed=3))

@@ -24,7 +24,7 @@ from dpw.engine.optimization import (
 from dpw.errors import Interrupted
 from dpw.methods.base import Method
 from dpw.methods.tensors import add_prefix, strip_prefix
-from dpw.storage.checkpoint import Position, TrainingCheckpoint
+from dpw.storage.checkpoint import CLIP_SETTINGS, Position, TrainingCheckpoint
 from dpw.storage.logs import MetricsLog
 
 
@@ -209,7 +209,8 @@ def training_identity(method: Method, task: Task, seed: int) -> dict[str, Any]:
     return {
         "method": method.name,
         "config": method.config.model_dump(mode="json"),
-        "backbone": method.backbone.fingerprint(),
+        "backbone": method.backbone.weights_fingerprint(),
+        CLIP_SETTINGS: method.backbone.settings(),
         "learned": method.task_names,
         "seed": seed,
         **{f"task {key}": value for key, value in task.describe().items()},

@@ -7,7 +7,7 @@ from dpw.clip.backbone import Backbone
 from dpw.clip.pretrained import embedded_name
 from dpw.errors import InputError
 from dpw.methods.base import Method
-from dpw.methods.config import MethodConfig, build, merge
+from dpw.methods.config import MethodConfig, build, merge, refuse_overridden
 
 Settings = Mapping[str, Any]
 
@@ -80,8 +80,11 @@ def configure(
     if preset not in PRESETS[name]:
         raise InputError(f"method {name!r} has no preset {preset!r}; there are {', '.join(PRESETS[name])}")
     kind = METHODS[name].config_class
-    chosen = merge(merge(kind().model_dump(), suited_settings(name, clip)), PRESETS[name][preset])
-    return build(kind, merge(chosen, settings or {}))
+    suited = merge(kind, kind().model_dump(), suited_settings(name, clip))
+    chosen = merge(kind, suited, PRESETS[name][preset])
+    config = build(kind, merge(kind, chosen, settings or {}))
+    refuse_overridden(config, settings or {})
+    return config
 
 
 def create(

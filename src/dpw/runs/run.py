@@ -158,6 +158,8 @@ class _Run:
         method.feature_cache = FeatureCache()
         rows = self.folder.read_rows()
         self.rewind(method, rows, log_bytes)
+        for notice in method.notices():
+            self.options.on_message(notice)
         zero_shot = self.zero_shot(method.feature_cache)
         for index, task in enumerate(self.benchmark.tasks):
             if index < len(rows):

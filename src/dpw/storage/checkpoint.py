@@ -12,6 +12,7 @@ from dpw.storage import files
 
 KIND = "dpw-progress"
 FILE = "progress.json"
+CLIP_SETTINGS = "CLIP settings"  # part of the identity that checkpoints of earlier versions lack
 
 
 @dataclass
@@ -82,7 +83,8 @@ class TrainingCheckpoint:
         content = files.read_json(self.path, "training state")
         if content.get("kind") != KIND:
             raise DamagedFileError(f"{self.path} is a {content.get('kind')!r}, not a training state")
-        refuse_differences(self.path, content["identity"], self.identity)
+        unsaid = {CLIP_SETTINGS: self.identity.get(CLIP_SETTINGS)}
+        refuse_differences(self.path, unsaid | content["identity"], self.identity)
         entries = content["tensors"]
         best = files.read_tensors(self.folder, entries["best"]) if "best" in entries else None
         tensors = files.read_tensors(self.folder, entries["now"])
