@@ -60,7 +60,7 @@ def vit_b16() -> Backbone:
     config = CLIPConfig(vision_config={"patch_size": 16})
     with torch.device("meta"):
         clip = CLIPModel(config)
-    return Backbone(clip, Preprocessing(size=224, crop=(224, 224)), None)
+    return Backbone(clip, Preprocessing(), None)
 
 
 def save_tiny(folder: Path, seed: int = 0) -> Path:

@@ -9,9 +9,10 @@ import pytest
 
 from dpw import ContinualCLIP
 from dpw.errors import DamagedFileError, InputError
+from dpw.storage.files import write_json
 from dpw.storage.model_folder import export_task, import_task, remove_task
 from tests.helpers.checks import nonempty
-from tests.helpers.digest import tensors_digest, write_json
+from tests.helpers.digest import tensors_digest
 from tests.helpers.tiny_clip import save_tiny
 from tests.helpers.toy_learner import SETTINGS, fresh, task
 

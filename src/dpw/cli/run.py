@@ -31,6 +31,12 @@ def run(
     protocol: Annotated[str | None, typer.Option(help="Protocol: coop or zscl.")] = None,
     shots: Annotated[int | None, typer.Option(help="Training images of each class.")] = None,
     order: Annotated[str | None, typer.Option(help="Task names, separated by commas.")] = None,
+    shot_lists: Annotated[
+        Path | None, typer.Option(help="Folder of published few-shot lists, used where it has one.")
+    ] = None,
+    rebuild_splits: Annotated[
+        bool, typer.Option("--rebuild-splits", help="Make missing split files anew; not the published ones.")
+    ] = False,
     mixed_precision: Annotated[str, typer.Option(help="no, fp16 or bf16.")] = "no",
     gradient_accumulation: Annotated[int, typer.Option(help="Batches gathered for one step.")] = 1,
     workers: Annotated[int, typer.Option(help="Processes that read images.")] = 0,
@@ -50,6 +56,8 @@ def run(
         "protocol": protocol,
         "shots": shots,
         "order": None if order is None else order.split(","),
+        "shot_lists": None if shot_lists is None else str(shot_lists),
+        "rebuild_splits": rebuild_splits,
         "mixed_precision": mixed_precision,
         "gradient_accumulation": gradient_accumulation,
         "workers": workers,

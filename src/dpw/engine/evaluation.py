@@ -19,6 +19,8 @@ from dpw.errors import InputError, Interrupted
 from dpw.methods.base import LearnedTask, Method
 from dpw.methods.candidates import Candidates, ClassGroup
 
+TIE = 1e-5  # relative difference below which two logits are equal
+
 
 @dataclass(frozen=True)
 class TestResult:
@@ -58,13 +60,15 @@ class Evaluator:
         if not learned and not method.zero_shot:
             return TestResult(None, len(split))
         question = self.question(method, task) if learned else Candidates.among(own_group(task))
-        names = [name for _, name in question.classes]
+        names, first = [name for _, name in question.classes], first_index(question, task.name)
         correct, routed = 0, torch.zeros(len(method.tasks), dtype=torch.long)
         for rows, images in self.batches(split):
             if self.should_stop():
                 raise Interrupted(f"stopped while measuring {task.name}")
-            predicted = predict(method, images, question)
-            correct += self._count(predicted, [split.labels[row] for row in rows], task, question, names)
+            labels = [split.labels[row] for row in rows]
+            right = torch.tensor([first + label for label in labels])
+            predicted = settle(logits_of(method, images, question), right, names)
+            correct += self._count(predicted, labels, task, question, names)
             routed += route_counts(method, images)
         totals = self._gathered(torch.tensor([correct, *routed.tolist()]))
         counts = totals[1:] if method.routes and method.tasks else None
@@ -88,15 +92,11 @@ class Evaluator:
         self, predicted: Tensor, labels: list[int], task: Task, question: Candidates, names: list[str]
     ) -> int:
         """How many predictions are right; equal names of different tasks may count as one class."""
-        offset = 0
-        for group in question.groups:
-            if group.name == task.name:
-                break
-            offset += len(group.classes)
+        first = first_index(question, task.name)
         pairs = zip(predicted.tolist(), labels, strict=True)
         if self.merge_equal_names:
             return sum(readable(names[guess]) == readable(task.classes[label]) for guess, label in pairs)
-        return sum(guess == offset + label for guess, label in pairs)
+        return sum(guess == first + label for guess, label in pairs)
 
     def _gathered(self, counts: Tensor) -> list[int]:
         """The sum of counts over all processes."""
@@ -116,10 +116,30 @@ def task_test_split(task: Task) -> Split:
     return task.test
 
 
-def predict(method: Method, images: Images, candidates: Candidates) -> Tensor:
-    """Index of the best candidate for every image."""
+def logits_of(method: Method, images: Images, candidates: Candidates) -> Tensor:
+    """Logits `(B, C)` of every candidate, on the host."""
     with torch.inference_mode():
-        return method.logits(images, candidates).argmax(dim=1).cpu()
+        return method.logits(images, candidates).float().cpu()
+
+
+def first_index(question: Candidates, task: str) -> int:
+    """Where the classes of a task begin among the candidates."""
+    before = [group.name for group in question.groups].index(task)
+    return sum(len(group.classes) for group in question.groups[:before])
+
+
+def settle(logits: Tensor, right: Tensor, names: Sequence[str]) -> Tensor:
+    """Index of the best candidate for every image; a tie between equal names goes to the right one.
+
+    Some methods have one entry for each class name, so that the equal names of two tasks always tie. Which of
+    them comes first says nothing about the method, so such a tie is no error. Logits tie that differ by no
+    more than float32 rounds off.
+    """
+    best, guess = logits.max(dim=1)
+    own = logits.gather(1, right[:, None])[:, 0]
+    tied = best - own <= TIE * best.abs()
+    same = torch.tensor([readable(names[g]) == readable(names[r]) for g, r in zip(guess, right, strict=True)])
+    return torch.where(tied & same, right, guess)
 
 
 def route_counts(method: Method, images: Images) -> Tensor:

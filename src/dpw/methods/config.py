@@ -91,7 +91,7 @@ _EFFECT: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
     ("training.betas", "training.optimizer=adam or adamw", lambda c: c.training.optimizer != "sgd"),
     ("training.warmup", "training.schedule=warmup-cosine", lambda c: c.training.schedule == "warmup-cosine"),
     ("training.final_factor", "training.schedule=cosine", lambda c: c.training.schedule == "cosine"),
-    ("reject_quantile", "reject_threshold=null", lambda c: c.reject_threshold is None),
+    ("reject_quantile", "reject_threshold=null", lambda c: getattr(c, "reject_threshold", None) is None),
     ("grid_points", "text_weight=grid", lambda c: c.text_weight == "grid"),
     ("easiness_alpha", "heads=adaptive", lambda c: c.heads == "adaptive"),
     ("head_multiple", "heads=fixed", lambda c: c.heads == "fixed"),

@@ -15,6 +15,7 @@ from dpw.methods import METHODS, Method, MethodConfig, configure
 from dpw.methods.config import build
 from dpw.methods.feature_cache import FeatureCache
 from dpw.runs.config import (
+    UNNAMED,
     RunConfig,
     RunOptions,
     check_trackers,
@@ -23,7 +24,8 @@ from dpw.runs.config import (
     method_config,
     reference_data,
 )
-from dpw.runs.provenance import versions
+from dpw.runs.notices import comparable_notice
+from dpw.runs.provenance import changed, data_digests, environment, versions
 from dpw.runs.results import collect
 from dpw.storage import model_folder
 from dpw.storage.checkpoint import TrainingCheckpoint
@@ -44,6 +46,8 @@ def run_benchmark(
     protocol: str | None = None,
     shots: int | None = None,
     order: Sequence[str] | None = None,
+    shot_lists: str | Path | None = None,
+    rebuild_splits: bool = False,
     options: RunOptions | None = None,
 ) -> dict[str, Any]:
     """Let a method learn the tasks of a benchmark, and measure every test set after every task.
@@ -58,6 +62,8 @@ def run_benchmark(
         data_root: the folder of the public datasets.
         protocol, shots, order: `coop` or `zscl`, training images of each class, and task names (fewer make
             a shorter run) instead of the benchmark's own.
+        shot_lists: a folder of published few-shot lists, used for the datasets it has lists for.
+        rebuild_splits: make split files anew where they are missing; these are not the published splits.
         options: a callback, a request to stop, the time between checkpoints.
 
     Returns:
@@ -81,7 +87,9 @@ def run_benchmark(
         raise InputError("say which CLIP to use: model='openai/clip-vit-base-patch16', a folder, or 'mini'")
     root = None if data_root is None else str(data_root)
     learned = {"model": clip, "method": method, "preset": preset, "settings": dict(settings or {})}
-    data = {"data_root": root, "protocol": protocol, "shots": shots, "order": order}
+    lists = None if shot_lists is None else str(shot_lists)
+    draws = {"shots": shots, "shot_lists": lists, "rebuild_splits": rebuild_splits}
+    data = {"data_root": root, "protocol": protocol, "order": order, **draws}
     config = build(RunConfig, {"benchmark": str(benchmark), "seed": seed, **learned, **data})
     return start_run(config, Path(output), options)
 
@@ -90,7 +98,7 @@ def start_run(config: RunConfig, folder: Path, options: RunOptions | None = None
     """Begin a run in a new folder, or go on with the same run in an old one; gives the results."""
     files = RunFolder(folder)
     if files.started:
-        files.refuse_other(config.model_dump(mode="json"))
+        files.refuse_other(config.model_dump(mode="json"), UNNAMED)
         return resume_run(folder, options)
     files.refuse_unless_empty()
     method = method_config(config)
@@ -102,6 +110,7 @@ def start_run(config: RunConfig, folder: Path, options: RunOptions | None = None
                 "settings": config.model_dump(mode="json"),
                 "method_config": method.model_dump(mode="json"),
                 "versions": versions(),
+                "provenance": environment(run.accelerator.device),
             }
         )
     return run.go()
@@ -110,6 +119,8 @@ def start_run(config: RunConfig, folder: Path, options: RunOptions | None = None
 def resume_run(folder: Path, options: RunOptions | None = None) -> dict[str, Any]:
     """Go on with a run from where it stands; a finished run only gives its results."""
     files = RunFolder(folder)
+    if files.finished:
+        return files.read_results()
     content = files.read_run()
     config = RunConfig(**content["settings"])
     if config.method not in METHODS:
@@ -158,8 +169,8 @@ class _Run:
         method.feature_cache = FeatureCache()
         rows = self.folder.read_rows()
         self.rewind(method, rows, log_bytes)
-        for notice in method.notices():
-            self.options.on_message(notice)
+        if not rows and not method.tasks:
+            self.notify(method)
         zero_shot = self.zero_shot(method.feature_cache)
         for index, task in enumerate(self.benchmark.tasks):
             if index < len(rows):
@@ -169,6 +180,14 @@ class _Run:
             rows.append(self.measure(method, index, task.name))
         self.accelerator.end_training()
         return self.finish(method, rows, zero_shot)
+
+    def notify(self, method: Method) -> None:
+        """Say what somebody should know before this run begins."""
+        notices = method.notices()
+        if found := comparable_notice(self.config, self.benchmark.name, self.benchmark.protocol):
+            notices.append(found)
+        for notice in notices:
+            self.options.on_message(notice)
 
     def stored_method(self) -> tuple[Method, int]:
         """The method with the tasks learned so far, and the length of the log when they were saved."""
@@ -254,7 +273,19 @@ class _Run:
             rows=rows,
             zero_shot=zero_shot,
             steps=self.folder.read_steps(),
+            provenance=self.provenance(),
         )
         if self.accelerator.is_main_process:
             self.folder.write_results(content)
         return content
+
+    def provenance(self) -> dict[str, Any]:
+        """What the run stands on, and what changed when it was resumed elsewhere or by another version."""
+        now = environment(self.accelerator.device)
+        started = self.folder.read_run().get("provenance", now)
+        return {
+            **started,
+            "changed": changed(started, now),
+            "clip": self.backbone.fingerprint(),
+            "data": data_digests(self.benchmark.tasks),
+        }

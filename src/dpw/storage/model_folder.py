@@ -169,9 +169,10 @@ def check_backbone(folder: Path, stored: Mapping[str, Any], method: Method) -> N
     # Models saved before fingerprints covered the configuration name the CLIP by its weights alone.
     own = backbone.fingerprint() if "weights" in stored else backbone.weights_fingerprint()
     if stored["fingerprint"] != own:
-        part = "weights" if stored.get("weights") != backbone.weights_fingerprint() else "configuration"
+        same = stored.get("weights") == backbone.weights_fingerprint()
+        part = "configuration's" if same else "weights'"
         raise InputError(
-            f"{folder} was learned on another CLIP than {backbone.reference} (the {part}'s SHA-256 differs): "
+            f"{folder} was learned on another CLIP than {backbone.reference} (the {part} SHA-256 differs): "
             f"use {stored['reference']}"
         )
 

@@ -107,9 +107,9 @@ class RunFolder:
             raise DamagedFileError(f"{self._run} is a {content.get('kind')!r}, not a run")
         return content
 
-    def refuse_other(self, settings: Mapping[str, Any]) -> None:
-        """Make sure that the run in this folder was begun with these settings."""
-        refuse_differences(self._run, self.read_run()["settings"], settings)
+    def refuse_other(self, settings: Mapping[str, Any], unnamed: Mapping[str, Any] | None = None) -> None:
+        """Make sure that the run in this folder was begun with these settings; `unnamed` may be missing."""
+        refuse_differences(self._run, {**(unnamed or {}), **self.read_run()["settings"]}, settings)
 
     def write_row(self, index: int, row: Mapping[str, Any]) -> None:
         """Commit one row of the accuracy matrix."""
