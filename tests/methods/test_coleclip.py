@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from dpw.methods import Candidates, ClassGroup
-from dpw.methods.coleclip import ReadOnlyPrompts, hidden_negatives, steps_of
-from dpw.methods.config import TrainingConfig
+from dpw.methods.coleclip import ReadOnlyPrompts, hidden_negatives
 from tests.helpers.tiny_clip import tiny_backbone
 from tests.helpers.toy_methods import Trainer, answers, learn, some_pixels, toy_method, toy_task
 
@@ -120,13 +119,6 @@ def test_earlier_classes_are_hidden_from_images_near_them_and_own_classes_never(
     assert hidden[gap <= 0, 5].all()
     if hidden[:, 5].any() and not hidden[:, 5].all():
         assert gap[hidden[:, 5]].max() <= gap[~hidden[:, 5]].min()
-
-
-def test_the_planned_steps_are_those_of_training():
-    settings = {"batch_size": 10, "drop_last": False, "epochs": 2, "task_epochs": {"dtd": 3}}
-    assert steps_of(TrainingConfig(**settings), "mnist", 25) == 6
-    assert steps_of(TrainingConfig(**settings | {"drop_last": True}), "dtd", 25) == 6
-    assert steps_of(TrainingConfig(**settings, iterations=7), "dtd", 25) == 7
 
 
 def test_in_the_second_half_every_image_is_scored_by_the_best_owner_of_a_name():

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dpw import DpwError, __version__
-from dpw.cli import benchmarks, compare, data, learn, look, run
+from dpw.cli import benchmarks, compare, data, learn, look, reproduce, run
 
 app = typer.Typer(
     name="dpw",
@@ -25,6 +25,7 @@ app.command()(run.run)
 app.command()(run.resume)
 app.command()(run.methods)
 app.command()(compare.compare)
+app.command()(reproduce.reproduce)
 app.command()(look.report)
 app.command()(look.figures)
 app.command()(look.explain)

@@ -3,11 +3,14 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpw.cli.learn import Json, parse_settings
+
+if TYPE_CHECKING:
+    from dpw.runs.config import RunConfig
 
 MINI_METHODS = "zero-shot,finetune,dpw"
 
@@ -86,12 +89,17 @@ def _default_model(benchmark: str) -> str:
 
 
 def _start(values: dict[str, Any], folder: Path, checkpoint_seconds: float) -> dict[str, Any]:
-    """One run, or what is left of it."""
+    """One run, or what is left of it, from plain values."""
     from dpw.methods.config import build
     from dpw.runs.config import RunConfig
+
+    return run_in_terminal(build(RunConfig, values), folder, checkpoint_seconds)
+
+
+def run_in_terminal(config: "RunConfig", folder: Path, checkpoint_seconds: float = 30.0) -> dict[str, Any]:
+    """One run, or what is left of it, with a progress bar."""
     from dpw.runs.run import start_run
 
-    config = build(RunConfig, values)
     return _with_terminal(folder, checkpoint_seconds, lambda options: start_run(config, folder, options))
 
 

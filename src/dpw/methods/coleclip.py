@@ -21,7 +21,7 @@ from dpw.methods.base import Method, TaskImages
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import MethodConfig, TrainingConfig
 from dpw.methods.parts.plain import PlainAnswers, plain_logits
-from dpw.methods.parts.steps import MINI_PASSES, adam_by_steps
+from dpw.methods.parts.steps import MINI_PASSES, adam_by_steps, steps_of
 from dpw.methods.registry import register
 
 
@@ -331,15 +331,6 @@ def hidden_negatives(
         margin = gap.quantile(quantile).clamp(min=0)
         hidden[:, columns] |= (gap <= margin)[:, None]
     return hidden
-
-
-def steps_of(training: TrainingConfig, task: str, images: int) -> int:
-    """How many steps the settings plan for a task of so many images."""
-    if training.iterations is not None:
-        return training.iterations
-    epochs = training.task_epochs.get(task, training.epochs or 1)
-    whole, rest = divmod(images, training.batch_size)
-    return epochs * max(whole + (1 if rest and not training.drop_last else 0), 1)
 
 
 def _halves(visual: Tensor, plain: Tensor, labels: Tensor) -> Tensor:

@@ -63,7 +63,7 @@ def configure(
 
     Args:
         name: a registered method.
-        preset: one of its presets.
+        preset: one of its presets, or several as `official+ablation/sigmoid`, later ones over earlier ones.
         settings: single settings, such as `{"training.epochs": 3}`; they go over the preset.
         clip: the CLIP below (`mini`, a folder or a hub name); what suits it goes below the preset.
 
@@ -77,11 +77,14 @@ def configure(
     """
     if name not in METHODS:
         raise InputError(f"no method is called {name!r}; there are {', '.join(sorted(METHODS))}")
-    if preset not in PRESETS[name]:
-        raise InputError(f"method {name!r} has no preset {preset!r}; there are {', '.join(PRESETS[name])}")
+    layers = preset.split("+")
+    for layer in layers:
+        if layer not in PRESETS[name]:
+            raise InputError(f"method {name!r} has no preset {layer!r}; there are {', '.join(PRESETS[name])}")
     kind = METHODS[name].config_class
-    suited = merge(kind, kind().model_dump(), suited_settings(name, clip))
-    chosen = merge(kind, suited, PRESETS[name][preset])
+    chosen = merge(kind, kind().model_dump(), suited_settings(name, clip))
+    for layer in layers:
+        chosen = merge(kind, chosen, PRESETS[name][layer])
     config = build(kind, merge(kind, chosen, settings or {}))
     refuse_overridden(config, settings or {})
     return config

@@ -28,3 +28,12 @@ def adam_by_steps(rate: float) -> TrainingConfig:
         drop_last=False,
         select="last",
     )
+
+
+def steps_of(training: TrainingConfig, task: str, images: int) -> int:
+    """How many steps the settings plan for a task of so many images."""
+    if training.iterations is not None:
+        return training.iterations
+    epochs = training.task_epochs.get(task, training.epochs or 1)
+    whole, rest = divmod(images, training.batch_size)
+    return epochs * max(whole + (1 if rest and not training.drop_last else 0), 1)
