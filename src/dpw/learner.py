@@ -25,6 +25,8 @@ from dpw.errors import InputError
 from dpw.methods import METHODS, Method, configure
 from dpw.storage import model_folder
 
+FOLDER_METHOD = "dpw-ridge"  # of a person's folder; benchmarks have the paper's `dpw`
+
 __all__ = ["Backbone", "ContinualCLIP", "Prediction", "Setting", "Task", "TrainingCallback"]
 
 
@@ -61,7 +63,7 @@ class ContinualCLIP(Predictor):
 
         Args:
             source: a model folder, or a CLIP: `mini`, a folder, a hub name.
-            method: the method of a new model (`dpw` by default); a saved model knows its own.
+            method: the method of a new model (`dpw-ridge` by default); a saved model knows its own.
             preset: a named set of a new model's settings.
             settings: single settings of a new model, by dotted name; they go over the preset.
             backbone: the CLIP itself, where it is not where the saved model expects it.
@@ -98,7 +100,7 @@ class ContinualCLIP(Predictor):
             if method is not None and method != loaded.name:
                 raise InputError(f"{folder} was learned by method {loaded.name!r}, not {method!r}")
         else:
-            name = method or "dpw"
+            name = method or FOLDER_METHOD
             suited = METHODS[name].folder_settings if name in METHODS and preset == "default" else {}
             config = configure(name, preset, {**suited, **(settings or {})}, clip=str(clip))
             loaded = METHODS[name](Backbone.from_pretrained(clip), config)

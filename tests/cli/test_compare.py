@@ -35,3 +35,29 @@ def test_a_folder_without_a_finished_run_is_refused_in_one_sentence(tmp_path):
     (tmp_path / "run.json").write_text(json.dumps({}))
     result = CliRunner().invoke(app, ["compare", str(tmp_path)])
     assert "not finished" in str(result.exception)
+
+
+def test_every_dataset_stands_beside_its_published_figure(tmp_path):
+    finished(tmp_path / "a")
+    written = {}
+    for form in nonempty(FORMATS):
+        result = CliRunner().invoke(app, ["compare", str(tmp_path / "a"), "--by-dataset", "--format", form])
+        assert result.exit_code == 0, result.output
+        written[form] = result.output
+    rows = list(csv.DictReader(io.StringIO(written["csv"])))
+    own = {row["From"]: row for row in rows if row["Method"] == "dpw" and row["Metric"] == "Last"}
+    assert own["this run"]["aircraft"] == "50.0"
+    assert own["published, protocol coop"]["aircraft"] == "60.5"
+    assert own["difference"]["aircraft"] == "-10.5"
+    assert float(own["difference"]["average"]) == -38.3
+    zscl = [row for row in rows if row["Method"] == "zscl" and row["Metric"] == "Avg"]
+    assert [row["From"] for row in zscl] == ["published, protocol zscl"]
+    assert "| dpw | Last | difference | -10.5 |" in written["markdown"]
+    assert "difference" in written["text"]
+    assert r"\begin{tabular}{lll" in written["latex"]
+
+
+def test_an_ablation_is_not_set_beside_the_method_itself(tmp_path):
+    finished(tmp_path / "a", preset="ablation/sigmoid")
+    result = CliRunner().invoke(app, ["compare", str(tmp_path / "a"), "--by-dataset"])
+    assert "difference" not in result.output.replace("Difference", "")

@@ -98,3 +98,12 @@ def test_a_signal_saves_and_names_the_command_to_go_on(toy, tmp_path, number, co
     assert process.returncode == code
     assert f"continue with: dpw resume {output}" in err
     assert (output / "progress" / "progress.json").exists()
+
+
+def test_a_run_takes_published_shot_lists_and_rebuilt_splits(toy, tmp_path, capsys):
+    options = ["--shot-lists", tmp_path / "lists", "--rebuild-splits", "--order", "birds"]
+    clip = ["--model", toy / "clip", "--method", "zero-shot", "--output", tmp_path / "run"]
+    code, _, err = dpw(capsys, "run", toy / "toy.yaml", *clip, *options)
+    assert code == 0, err
+    settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
+    assert (settings["shot_lists"], settings["rebuild_splits"]) == (str(tmp_path / "lists"), True)

@@ -118,4 +118,30 @@ def test_a_prompt_that_does_not_fit_names_the_class(backbone):
 def test_fingerprint_tells_weights_and_activation_apart(backbone):
     assert backbone.fingerprint() == tiny_backbone().fingerprint()
     assert backbone.fingerprint() != tiny_backbone(seed=1).fingerprint()
-    assert backbone.fingerprint() != Backbone(tiny_clip(hidden_act="gelu"), None, None).fingerprint()
+    other = Backbone(tiny_clip(hidden_act="gelu"), backbone.preprocessing, None)
+    assert backbone.fingerprint() != other.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "value"),
+    [
+        ("text_config", "hidden_act", "gelu"),
+        ("vision_config", "num_attention_heads", 1),
+        ("text_config", "num_attention_heads", 1),
+        ("vision_config", "layer_norm_eps", 1e-3),
+        ("text_config", "layer_norm_eps", 1e-3),
+    ],
+)
+def test_the_fingerprint_covers_what_the_weights_do_not_say(part, field, value):
+    backbone, other = tiny_backbone(), tiny_backbone()
+    assert other.fingerprint() == backbone.fingerprint()
+    setattr(getattr(other.clip.config, part), field, value)
+    assert other.weights_fingerprint() == backbone.weights_fingerprint()
+    assert other.fingerprint() != backbone.fingerprint()
+
+
+def test_two_ways_to_say_the_end_of_text_are_one_clip():
+    backbone, other = tiny_backbone(), tiny_backbone()
+    backbone.clip.text_model.eos_token_id = backbone.clip.config.text_config.vocab_size - 1
+    other.clip.text_model.eos_token_id = 2
+    assert other.fingerprint() == backbone.fingerprint()

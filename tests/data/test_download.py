@@ -191,9 +191,16 @@ def test_a_changed_source_is_named(server, tmp_path):
         get_public(wanted, tmp_path, silent)
 
 
-def test_what_must_be_done_by_hand_is_said(tmp_path):
-    with pytest.raises(InputError, match=r"official links .* are dead; put .* into .*stanford_cars by hand"):
-        get_public(get_dataset("stanfordcars"), tmp_path, silent)
+@pytest.mark.parametrize(("name", "folder"), [("stanfordcars", "stanford_cars"), ("sun397", "sun397")])
+def test_what_must_be_done_by_hand_is_said_when_the_rest_is_there(server, tmp_path, name, folder):
+    offered = dataset(server, split_json=(b"{}", (("", "split.json"),), ("split.json",))).downloads
+    wanted = dataclasses.replace(get_dataset(name), downloads=offered)
+    with pytest.raises(InputError, match=f"official links .* are dead; .* into .*{folder} by hand"):
+        get_public(wanted, tmp_path, silent)
+    assert (tmp_path / folder / "split.json").is_file()
+    for part in nonempty(wanted.by_hand.needs):
+        (tmp_path / folder / part).mkdir()
+    assert get_public(wanted, tmp_path, silent) == []
 
 
 def test_every_dataset_can_be_got_or_says_how():

@@ -67,11 +67,39 @@ def test_a_saved_dataset_gives_images_and_sentences(tmp_path):
         ("table.csv", 'id,caption\n1,a cat\n2,"a dog"\n'),
         ("conceptual.tsv", "a cat\thttp://one\na dog\thttp://two\n"),
         ("rows.jsonl", '{"text": "a cat"}\n{"text": "a dog"}\n'),
+        ("zscl.csv", "title\tfilepath\na cat\tone.jpg\na dog\ttwo.jpg\n"),
+        ("upper.csv", "Title,Path\na cat,one.jpg\na dog,two.jpg\n"),
     ],
 )
 def test_sentences_of_every_kind_of_file(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     assert reference_sentences(str(tmp_path / name), NOTHING, TASK, "zscl") == ("a cat", "a dog")
+
+
+def test_a_quote_in_a_tsv_is_a_letter(tmp_path):
+    (tmp_path / "quotes.tsv").write_text('"a cat" she said\thttp://one\n"a\thttp://two\ndog\thttp://three\n')
+    assert read_sentences(tmp_path / "quotes.tsv") == ('"a cat" she said', '"a', "dog")
+
+
+def test_a_quoted_line_break_in_a_csv_belongs_to_the_sentence(tmp_path):
+    (tmp_path / "lines.csv").write_text('caption,file\n"a cat\nasleep",1.jpg\na dog,2.jpg\n')
+    assert read_sentences(tmp_path / "lines.csv") == ("a cat\nasleep", "a dog")
+
+
+def test_the_table_of_gifts_authors_is_read_with_the_images_that_are_there(tmp_path):
+    for number in (0, 2):
+        Image.new("RGB", (4, 4)).save(tmp_path / f"{number}.jpeg")
+    rows = "".join(f"/data/syn/DTD_Syn/{number}.jpeg,a photo of a {number}.\n" for number in range(3))
+    (tmp_path / "image_text.csv").write_text("image,text\n" + rows)
+    pairs = read_pairs(tmp_path)
+    assert pairs.prompts == ("a photo of a 0.", "a photo of a 2.")
+    assert len(pairs.images) == 2
+
+
+def test_a_table_of_images_that_are_elsewhere_is_refused(tmp_path):
+    (tmp_path / "image_text.csv").write_text("image,text\n/data/0.jpeg,a cat\n")
+    with pytest.raises(InputError, match="put the images there"):
+        read_pairs(tmp_path)
 
 
 def test_sentences_of_the_task_itself():
@@ -84,6 +112,8 @@ def test_sentences_of_the_task_itself():
         ("empty.txt", "\n", "holds no sentence"),
         ("rows.jsonl", "[1]\n", "JSON Lines|columns"),
         ("rows.jsonl", '{"other": 1}\n', "call that of the sentences"),
+        ("names.csv", "name,path\na cat,one.jpg\n", "columns name, path; call that of the sentences"),
+        ("names.tsv", "name\tpath\na cat\tone.jpg\n", "columns name, path; call that of the sentences"),
     ],
 )
 def test_unusable_sentences_are_explained(tmp_path, name, text, message):

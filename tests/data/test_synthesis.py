@@ -28,7 +28,7 @@ def test_painting_writes_a_folder_of_pairs_without_black_images(tmp_path):
 
 def test_missing_pairs_are_made_from_outside_sentences_and_earlier_classes(tmp_path, monkeypatch):
     monkeypatch.setattr(synthesis, "diffusion_painter", lambda *_: coloured)
-    method = toy_method("gift", synthetic=str(tmp_path), diffusion="some/pipeline", synthetic_images=30)
+    method = toy_method("gift", synthetic=str(tmp_path), diffusion="some/pipeline", synthetic_images=60)
     learn(method, toy_task("aircraft"))
     learn(method, toy_task("dtd"))
     drawn = [set(read_pairs(tmp_path / name).prompts) for name in ("aircraft", "dtd")]
@@ -39,10 +39,10 @@ def test_missing_pairs_are_made_from_outside_sentences_and_earlier_classes(tmp_p
 
 def test_prompts_are_drawn_by_seed_and_task_alone():
     pool = [f"prompt {n}" for n in range(20)]
-    assert synthesis.draw_prompts(pool, 50, 0, 1) == synthesis.draw_prompts(pool, 50, 0, 1)
-    assert synthesis.draw_prompts(pool, 50, 0, 1) != synthesis.draw_prompts(pool, 50, 0, 2)
-    with pytest.raises(InputError, match="reference_sentences"):
-        synthesis.draw_prompts([], 5, 0, 0)
+    assert synthesis.draw_prompts(pool, 50, 0, "dtd") == synthesis.draw_prompts(pool, 50, 0, "dtd")
+    assert synthesis.draw_prompts(pool, 50, 0, "dtd") != synthesis.draw_prompts(pool, 50, 0, "food")
+    with pytest.raises(InputError, match="is empty"):
+        synthesis.draw_prompts([], 5, 0, "dtd")
 
 
 def test_the_published_seeds():
@@ -53,3 +53,28 @@ def test_says_what_to_install_for_a_pipeline(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "diffusers", None)
     with pytest.raises(InputError, match=r"install dpw\[diffusion\]"):
         synthesis.diffusion_painter("some/pipeline", 50)
+
+
+def test_given_class_names_become_prompts(tmp_path, monkeypatch):
+    monkeypatch.setattr(synthesis, "diffusion_painter", lambda *_: coloured)
+    (tmp_path / "names.txt").write_text("tench\n\ngreat white shark\n")
+    settings = {"synthetic": str(tmp_path / "made"), "synthetic_classes": str(tmp_path / "names.txt")}
+    method = toy_method("gift", diffusion="some/pipeline", synthetic_images=30, **settings)
+    learn(method, toy_task("aircraft"))
+    drawn = read_pairs(tmp_path / "made" / "aircraft").prompts
+    assert set(drawn) == {"a photo of a tench.", "a photo of a great white shark."}
+
+
+def test_a_pipeline_without_a_folder_is_told_what_is_missing():
+    method = toy_method("gift", diffusion="some/pipeline")
+    with pytest.raises(InputError, match="also give synthetic=FOLDER"):
+        learn(method, toy_task("aircraft"))
+
+
+def test_only_the_first_of_several_processes_paints(tmp_path, monkeypatch):
+    monkeypatch.setattr(synthesis, "is_main_process", lambda: False)
+    waited = []
+    monkeypatch.setattr(synthesis.time, "sleep", lambda _: (waited.append(1), (tmp_path / "dtd").mkdir()))
+    synthesis.synthesize(tmp_path / "dtd", ["a cat"], 0, "no/pipeline", 50)
+    assert waited == [1]
+    assert list((tmp_path / "dtd").iterdir()) == []

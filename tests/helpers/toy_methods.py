@@ -107,10 +107,10 @@ class Trainer:
 
     def one_step(self) -> None:
         method, k = self.method, self.step
-        torch.manual_seed(number("order", method.config.seed, len(method.tasks), k))
+        torch.manual_seed(number("order", method.config.seed, self.task.name, k))
         rows = torch.randperm(len(self.images))[:8].tolist()
         method.step = k
-        torch.manual_seed(number(method.config.seed, len(method.tasks), k))
+        torch.manual_seed(number(method.config.seed, self.task.name, k))
         loss = method(*self.images.batch_of(rows))
         self.losses.append(loss.item())
         if self.optimizer is not None:

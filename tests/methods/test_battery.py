@@ -262,3 +262,55 @@ def assert_equal_states(state: dict[str, torch.Tensor], expected: dict[str, torc
     assert state.keys() == expected.keys()
     for key in expected:  # plain CLIP keeps no tensor
         assert torch.equal(state[key], expected[key]), key
+
+
+def learned_in(name: str, *tasks: str, preset: str = "default") -> Method:
+    """A method that has learned toy tasks in this order."""
+    method = toy_method(name, preset)
+    for task in tasks:
+        learn(method, toy_task(task))
+    return method
+
+
+def states(method: Method) -> dict[str, dict]:
+    """The tensors of every task by its name."""
+    return {task.name: copied(method.task_state(index)) for index, task in enumerate(method.tasks)}
+
+
+KEPT_APART = [
+    (name, preset) for name in ISOLATED for preset in ("default", "official") if preset in PRESETS[name]
+]
+
+
+@pytest.mark.parametrize(("name", "preset"), KEPT_APART)
+def test_a_task_kept_apart_is_the_same_in_any_order(name, preset):
+    expected = states(learned_in(name, "aircraft", "dtd", "mnist", preset=preset))
+    for order in (("mnist", "aircraft", "dtd"), ("dtd", "mnist", "aircraft")):
+        found = states(learned_in(name, *order, preset=preset))
+        for task, state in nonempty(expected.items()):
+            assert_equal_states(found[task], state)
+
+
+@pytest.mark.parametrize(("name", "preset"), KEPT_APART)
+def test_forgetting_a_task_is_the_same_as_never_having_learned_it(name, preset):
+    forgetful = learned_in(name, "aircraft", "dtd", "mnist", preset=preset)
+    forgetful.forget(1)
+    never = learned_in(name, "aircraft", "mnist", preset=preset)
+    assert_equal_states(forgetful.shared_state(), never.shared_state())
+    for task, state in nonempty(states(never).items()):
+        assert_equal_states(states(forgetful)[task], state)
+    for question in questions(never):
+        pixels = some_pixels()
+        assert torch.equal(answers(forgetful, pixels, question), answers(never, pixels, question))
+
+
+@every_method
+def test_what_a_task_draws_depends_on_its_name_and_not_on_its_place(name):
+    """The first draws of a task: everything new in its module that does not come from other tasks."""
+    if name == "coda-prompt":
+        pytest.skip("its components start orthogonal to those of earlier tasks")
+    alone = toy_method(name)
+    Trainer(alone, toy_task("mnist"))
+    later = learned_in(name, "aircraft")
+    Trainer(later, toy_task("mnist"))
+    assert_equal_states(later.task_state(1), alone.task_state(0))

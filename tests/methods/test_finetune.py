@@ -57,3 +57,21 @@ def test_refuses_weights_of_another_clip():
     method = toy_method("finetune")
     with pytest.raises(InputError, match=r"differ in .*: use the CLIP it was made from"):
         method.load_shared_state({"student.logit_scale": torch.zeros(())})
+
+
+FAMILY = ("finetune", "lwf", "lwf-vr", "icarl", "wise-ft", "zscl", "gift", "moe-adapters")
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_the_loaders_of_the_family_drop_nothing(name):
+    assert not configure(name).training.drop_last
+
+
+@pytest.mark.parametrize("name", ["finetune", "lwf", "lwf-vr", "icarl", "zscl"])
+def test_the_class_incremental_preset_is_one_pass_at_one_rate(name):
+    config = configure(name, "cil")
+    training = config.training
+    assert (training.epochs, training.iterations, training.warmup) == (1, None, 30)
+    assert (training.learning_rate, training.task_learning_rates) == (7.1e-6, {})
+    if name != "finetune":
+        assert (config.image_weight, config.text_weight) == (5.0, 5.0)

@@ -155,3 +155,19 @@ def test_parameter_counts_on_vit_b_16_are_the_published_ones():
     method = create("moe-adapters", backbone)
     assert sum(tensor.numel() for tensor in method.new_experts().parameters()) == 43_625_472
     assert sum(t.numel() for gates in method.new_gates().values() for t in gates.parameters()) == 675_840
+
+
+def test_a_vote_is_calibrated_on_the_means_of_batches():
+    """The mean of a batch hardly varies: a threshold for single images would accept almost any batch."""
+    decisions = ("per-image", "batch-vote")
+    single, vote = (learn(moe(decision=way), toy_task("aircraft", train=48)) for way in decisions)
+    features = vote.router.early_features(vote.backbone, pixels_of("aircraft"))
+    error = vote.bank[0]["router"].error(features)
+    thresholds = [-float(method.bank[0]["router"].threshold) for method in (single, vote)]
+    assert error.mean() < thresholds[1] < thresholds[0]
+
+
+def test_says_at_the_start_that_there_are_no_reference_images():
+    assert "reference_images=FOLDER" in moe().notices()[0]
+    assert moe(reference=True).notices() == []
+    assert moe(reference_images="some/folder").notices() == []

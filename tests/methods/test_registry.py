@@ -98,3 +98,42 @@ def test_what_suits_the_embedded_clip_is_found_by_its_name_and_by_its_folder():
 
     assert suited_settings("dpw", "mini") == suited_settings("dpw", str(EMBEDDED["mini"]))
     assert suited_settings("dpw", "openai/clip-vit-base-patch16") == {}
+
+
+def test_an_empty_mapping_replaces_a_mapping():
+    assert configure("finetune").training.task_learning_rates
+    for given in ({"training.task_learning_rates": {}}, {"training": {"task_learning_rates": {}}}):
+        assert configure("finetune", settings=given).training.task_learning_rates == {}
+    one = configure("finetune", settings={"training.task_learning_rates": {"dtd": 0.5}})
+    assert one.training.task_learning_rates == {"dtd": 0.5}
+    added = configure("finetune", settings={"training.task_learning_rates.dtd": 0.5})
+    assert added.training.task_learning_rates == {"aircraft": 5e-5, "mnist": 5e-5, "dtd": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "needed"),
+    [
+        ("finetune", {"training.epochs": 3}, "training.iterations=null"),
+        ("finetune", {"training": {"epochs": 3}}, "training.iterations=null"),
+        ("coleclip", {"training.task_epochs": {"dtd": 2}}, "training.iterations=null"),
+        ("dpw", {"training.warmup": 3}, "training.schedule=warmup-cosine"),
+        ("moe-adapters", {"reject_quantile": 0.9, "reject_threshold": 0.06}, "reject_threshold=null"),
+        ("dpw", {"head_multiple": 2.0}, "heads=fixed"),
+    ],
+)
+def test_a_setting_that_another_overrides_is_refused(method, settings, needed):
+    with pytest.raises(InputError, match=needed):
+        configure(method, settings=settings)
+
+
+def test_what_takes_effect_is_not_refused():
+    config = configure("finetune", settings={"training.epochs": 3, "training.iterations": None})
+    assert (config.training.epochs, config.training.iterations) == (3, None)
+    assert configure("coleclip", settings={"training.epochs": 3}, clip="mini").training.epochs == 3
+
+
+@pytest.mark.parametrize("name", ["coleclip", "dpeclip", "l2p", "dualprompt", "coda-prompt"])
+def test_methods_of_coleclips_tables_train_500_steps_whatever_the_size_of_a_task(name):
+    training = configure(name).training
+    assert (training.iterations, training.epochs, training.task_epochs) == (500, None, {})
+    assert training.batch_size == 128

@@ -87,3 +87,8 @@ def test_the_task_itself_can_be_the_reference():
     method.reference = ReferenceData()
     learn(method, toy_task("aircraft"))
     assert method.task_names == ["aircraft"]
+
+
+def test_the_class_incremental_preset_has_no_distance_term():
+    config = configure("zscl", "cil")
+    assert (config.consolidation, config.average_every) == (0.0, 10)

@@ -97,3 +97,10 @@ def test_every_metric_that_tables_show_is_one_that_a_run_has(tmp_path):
     finished(tmp_path / "a")
     (run,) = read_runs([tmp_path / "a"])
     assert set(METRICS) <= set(run.results["metrics"])
+
+
+def test_rows_under_the_other_rule_for_equal_names_are_pointed_to(tmp_path):
+    same = {"setting": "class-incremental", "benchmark": "odcl-cil"}
+    (table,) = compare([finished(tmp_path / "a", **same)])
+    assert {row.label for row in table.rows if row.published} == {"dpw", "dpw-reduced"}
+    assert any("zscl, moe-adapters, coleclip, dpeclip under odcl-cil-merged" in note for note in table.notes)

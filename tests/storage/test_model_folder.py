@@ -208,3 +208,35 @@ def test_a_model_folder_does_not_reach_the_network_by_itself(saved, tmp_path, mo
     rewrite(folder / "model.json", backbone=content["backbone"] | {"reference": "some-one/some-clip"})
     with pytest.raises(InputError, match="--allow-download"):
         ContinualCLIP.from_pretrained(folder)
+
+
+def as_before(path):
+    """Rewrite a model's JSON as versions did whose fingerprint covered the weights alone."""
+    backbone = dict(json.loads(path.read_text())["backbone"])
+    rewrite(path, backbone=backbone | {"fingerprint": backbone.pop("weights")})
+
+
+def other_settings(clip, copied):
+    """A copy of a CLIP whose weights are the same and whose text tower reads them otherwise."""
+    shutil.copytree(clip, copied)
+    config = json.loads((copied / "config.json").read_text())
+    config["text_config"]["layer_norm_eps"] = 1e-3
+    (copied / "config.json").write_text(json.dumps(config))
+    return copied
+
+
+def test_a_clip_with_other_settings_is_refused(toy, saved, tmp_path):
+    clip = other_settings(toy / "clip", tmp_path / "clip")
+    with pytest.raises(InputError, match="the configuration's SHA-256 differs"):
+        ContinualCLIP.from_pretrained(saved[1], backbone=clip)
+
+
+def test_a_model_that_names_only_the_weights_of_its_clip_is_still_read(toy, saved, tmp_path):
+    folder = shutil.copytree(saved[1], tmp_path / "model")
+    export_task(folder, "birds", tmp_path / "birds")
+    as_before(folder / "model.json")
+    assert ContinualCLIP.from_pretrained(folder).tasks == saved[0].tasks
+    remove_task(folder, "birds")
+    assert import_task(folder, tmp_path / "birds") == "birds"
+    with pytest.raises(InputError, match="the weights' SHA-256 differs"):
+        ContinualCLIP.from_pretrained(folder, backbone=save_tiny(tmp_path / "other", seed=3))

@@ -69,7 +69,8 @@ class Benchmark:
     """A named sequence; its tasks come from sources, or all at once from a function of the seed.
 
     `outside` gives data beyond the tasks (by the seed) to methods that look at any; only a benchmark that
-    comes with everything has it.
+    comes with everything has it. `steps` says that the tasks are one dataset in steps, for which papers
+    report the accuracy over all classes seen so far.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Benchmark:
     merge_equal_names: bool = False
     shots: int | None = None
     refill: bool = False  # few-shot: classes with fewer images are drawn with repetition
+    steps: bool = False
     outside: Callable[[int], Captioned] | None = None
 
     def describe(self) -> dict[str, Any]:

@@ -76,6 +76,7 @@ def _cifar100_steps(steps: int) -> Benchmark:
         setting="class-incremental",
         protocol="zscl",
         tasks=tuple(Cifar100Step(step, steps) for step in range(steps)),
+        steps=True,
     )
 
 

@@ -22,9 +22,18 @@ def compare(
     runs: Annotated[list[Path], typer.Argument(help="Folders of finished runs, or a folder of runs.")],
     form: Annotated[Format, typer.Option("--format", help="How the table is written.")] = Format.text,
     published: Annotated[bool, typer.Option(help="Also show the published figures.")] = True,
+    by_dataset: Annotated[
+        bool, typer.Option("--by-dataset", help="Every dataset beside its published figure.")
+    ] = False,
 ) -> None:
     """Compare finished runs: seeds averaged, one table for each benchmark and protocol."""
-    from dpw.report.comparison import FORMATS
+    from dpw.report.comparison import FORMATS, TABLE_FORMATS
+    from dpw.report.tables import by_dataset as dataset_table
     from dpw.runs.compare import compare as tables_of
+    from dpw.runs.gathering import read_runs, sections
 
+    if by_dataset:
+        tables = [dataset_table(section) for section in sections(read_runs(runs))]
+        say("\n".join(TABLE_FORMATS[form.value](table) for table in tables), nl=False)
+        return
     say(FORMATS[form.value](tables_of(runs, published=published)), nl=False)

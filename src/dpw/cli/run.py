@@ -3,12 +3,15 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpw.cli.learn import CheckpointSeconds, Json, parse_settings
 from dpw.cli.output import say, say_error
+
+if TYPE_CHECKING:
+    from dpw.runs.config import RunConfig
 
 MINI_METHODS = "zero-shot,finetune,dpw"
 
@@ -30,6 +33,12 @@ def run(
     protocol: Annotated[str | None, typer.Option(help="Protocol: coop or zscl.")] = None,
     shots: Annotated[int | None, typer.Option(help="Training images of each class.")] = None,
     order: Annotated[str | None, typer.Option(help="Task names, separated by commas.")] = None,
+    shot_lists: Annotated[
+        Path | None, typer.Option(help="Folder of published few-shot lists, used where it has one.")
+    ] = None,
+    rebuild_splits: Annotated[
+        bool, typer.Option("--rebuild-splits", help="Make missing split files anew; not the published ones.")
+    ] = False,
     mixed_precision: Annotated[str, typer.Option(help="no, fp16 or bf16.")] = "no",
     gradient_accumulation: Annotated[int, typer.Option(help="Batches gathered for one step.")] = 1,
     workers: Annotated[int, typer.Option(help="Processes that read images.")] = 0,
@@ -49,6 +58,8 @@ def run(
         "protocol": protocol,
         "shots": shots,
         "order": None if order is None else order.split(","),
+        "shot_lists": None if shot_lists is None else str(shot_lists),
+        "rebuild_splits": rebuild_splits,
         "mixed_precision": mixed_precision,
         "gradient_accumulation": gradient_accumulation,
         "workers": workers,
@@ -94,12 +105,17 @@ def _default_model(benchmark: str) -> str:
 
 
 def _start(values: dict[str, Any], folder: Path, checkpoint_seconds: float) -> dict[str, Any]:
-    """One run, or what is left of it."""
+    """One run, or what is left of it, from plain values."""
     from dpw.methods.config import build
     from dpw.runs.config import RunConfig
+
+    return run_in_terminal(build(RunConfig, values), folder, checkpoint_seconds)
+
+
+def run_in_terminal(config: "RunConfig", folder: Path, checkpoint_seconds: float = 30.0) -> dict[str, Any]:
+    """One run, or what is left of it, with a progress bar."""
     from dpw.runs.run import start_run
 
-    config = build(RunConfig, values)
     return _with_terminal(folder, checkpoint_seconds, lambda options: start_run(config, folder, options))
 
 

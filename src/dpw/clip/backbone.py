@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -15,6 +16,10 @@ from dpw.clip.preprocessing import Preprocessing
 from dpw.clip.pretrained import load_clip
 from dpw.clip.sequences import AllTokens, FirstToken, PackedPrompts, Sequences
 from dpw.errors import InputError
+
+OLD_END = 2  # old configurations give this end of text and mean "the largest id", as transformers reads them
+# Fields of a tower's configuration that change its output and cannot be read off the weights.
+DECISIVE = ("hidden_act", "num_attention_heads", "layer_norm_eps")
 
 
 class TowerShape(NamedTuple):
@@ -218,15 +223,14 @@ class Backbone(nn.Module):
                 )
         longest = max(map(len, rows))
         end = self.clip.text_model.eos_token_id
-        padding = rows[0][-1] if end == 2 else end
+        padding = rows[0][-1] if end == OLD_END else end
         padded = [row + [padding] * (longest - len(row)) for row in rows]
         return torch.tensor(padded, dtype=torch.long, device=self.device)
 
     def end_of_text(self, tokens: Tensor) -> Tensor:
         """Position of the first end-of-text token of every row."""
         end = self.clip.text_model.eos_token_id
-        # Old configurations say 2 and mean "the largest id", as transformers itself reads them.
-        return tokens.argmax(dim=-1) if end == 2 else (tokens == end).int().argmax(dim=-1)
+        return tokens.argmax(dim=-1) if end == OLD_END else (tokens == end).int().argmax(dim=-1)
 
     # ---------------------------------------------------------------------------------------- what it is
 
@@ -267,7 +271,26 @@ class Backbone(nn.Module):
         return str(self.clip.config.vision_config.hidden_act)
 
     def fingerprint(self) -> str:
-        """SHA-256 of all weights, their names and the activation; computed once."""
+        """SHA-256 of everything that decides a feature: the weights, and the settings beside them."""
+        settings = json.dumps(self.settings(), sort_keys=True)
+        return hashlib.sha256(f"{self.weights_fingerprint()} {settings}".encode()).hexdigest()
+
+    def settings(self) -> dict[str, Any]:
+        """What decides a feature beside the weights: of both towers, of the texts and of the pixels."""
+        config = self.clip.config
+        towers = {"image": config.vision_config, "text": config.text_config}
+        found = {
+            f"{tower}.{name}": getattr(part, name) for tower, part in towers.items() for name in DECISIVE
+        }
+        end = self.clip.text_model.eos_token_id
+        found["text.end"] = config.text_config.vocab_size - 1 if end == OLD_END else end
+        return {**found, "preprocessing": self.preprocessing.to_config()}
+
+    def weights_fingerprint(self) -> str:
+        """SHA-256 of all weights, their names and the activation of the image tower; computed once.
+
+        Models saved by earlier versions name their CLIP by it.
+        """
         if self._fingerprint is None:
             digest = hashlib.sha256(self.activation.encode())
             for name, tensor in sorted(self.clip.state_dict().items()):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dpw.data.archives import unpack
 from dpw.data.public.catalog import PublicDataset
-from dpw.data.public.downloads import Download
+from dpw.data.public.downloads import ByHand, Download
 from dpw.errors import InputError
 
 CHUNK = 1 << 20
@@ -26,11 +26,9 @@ def get_public(dataset: PublicDataset, data_root: Path, progress: Progress) -> l
     """Fetch a dataset into its folder and give what was added; what is already there is kept.
 
     Everything is fetched, checked and unpacked in a folder beside it first and then moved, so that the
-    dataset's folder never holds half a file.
+    dataset's folder never holds half a file. What nobody offers any more is asked for at the end.
     """
     folder = data_root / dataset.folder
-    if dataset.by_hand is not None:
-        raise InputError(dataset.by_hand.format(folder=folder))
     work = data_root / f".get-{dataset.name}"
     added = []
     try:
@@ -48,7 +46,16 @@ def get_public(dataset: PublicDataset, data_root: Path, progress: Progress) -> l
             f"{dataset.title} could not be written below {data_root} ({error.strerror or error}); "
             "make room or mend the rights and run the same command again"
         ) from error
+    if dataset.by_hand is not None:
+        _refuse_missing(dataset.by_hand, folder)
     return added
+
+
+def _refuse_missing(by_hand: ByHand, folder: Path) -> None:
+    """Say what must be put into a dataset's folder by hand, unless it is there."""
+    missing = [name for name in by_hand.needs if not (folder / name).exists()]
+    if missing:
+        raise InputError(by_hand.says.format(folder=folder, missing=", ".join(missing)))
 
 
 def fetch(download: Download, folder: Path, progress: Progress) -> Path:

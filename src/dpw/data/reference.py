@@ -6,10 +6,12 @@ setting does. Which rows a step sees depends only on the seed, the task's index 
 
 import csv
 import hashlib
+import io
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import torch
@@ -26,7 +28,9 @@ from dpw.errors import InputError
 OWN_IMAGES = "task"
 OWN_PROMPTS = "class-prompts"
 PROMPTS_FILE = "prompts.csv"
-SENTENCE_COLUMNS = ("sentence", "caption", "prompt", "text")
+# Tables of images with prompts, with their two columns: ours, and that of GIFT's authors.
+PAIR_TABLES = {PROMPTS_FILE: ("file", "prompt"), "image_text.csv": ("image", "text")}
+SENTENCE_COLUMNS = ("sentence", "caption", "prompt", "text", "title")
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def reference_sentences(
 
 
 def reference_pairs(setting: str | None, given: ReferenceData, task: Task, method: str) -> Pairs:
-    """Images with prompts: a folder with `prompts.csv` (file, prompt), or such a folder for each task."""
+    """Images with prompts: a folder with a table of both (`read_pairs`), or such a folder for each task."""
     if setting is not None:
         own = Path(setting) / task.name
         return read_pairs(own if own.is_dir() else Path(setting))
@@ -137,19 +141,32 @@ def read_sentences(path: Path) -> tuple[str, ...]:
     return sentences
 
 
+def has_pairs(folder: Path) -> bool:
+    """Whether a folder holds a table of images with prompts."""
+    return any((folder / name).is_file() for name in PAIR_TABLES)
+
+
 def read_pairs(folder: Path) -> Pairs:
-    """Images and prompts of a folder with `prompts.csv`; rows keep their order."""
+    """Images and prompts of a folder with `prompts.csv` or GIFT's `image_text.csv`; rows keep their order."""
     root = Root(folder)
-    table = root.required(PROMPTS_FILE, "write a table with the columns file and prompt")
+    name = next((name for name in PAIR_TABLES if (folder / name).is_file()), PROMPTS_FILE)
+    file, prompt = PAIR_TABLES[name]
+    table = root.required(name, f"write a table with the columns {file} and {prompt}")
     with table.open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
-    if not rows or not {"file", "prompt"} <= rows[0].keys():
-        raise InputError(f"{table} needs the columns file and prompt and at least one row; write them")
+    if not rows or not {file, prompt} <= rows[0].keys():
+        raise InputError(f"{table} needs the columns {file} and {prompt} and at least one row; write them")
     for number, row in enumerate(rows, start=2):
-        if not row["file"] or not row["prompt"]:
-            raise InputError(f"line {number} of {table} lacks a file or a prompt; complete or remove it")
-    paths = [root.file(row["file"], str(table)) for row in rows]
-    return Pairs(Split.from_files(paths, [0] * len(paths)), tuple(row["prompt"] for row in rows))
+        if not row[file] or not row[prompt]:
+            raise InputError(f"line {number} of {table} lacks a {file} or a {prompt}; complete or remove it")
+    if name != PROMPTS_FILE:
+        # The authors' table names files by where they were made, and also those that a filter removed.
+        rows = [row | {file: PurePosixPath(row[file]).name} for row in rows]
+        rows = [row for row in rows if (folder / row[file]).is_file()]
+        if not rows:
+            raise InputError(f"no image that {table} names lies beside it; put the images there")
+    paths = [root.file(row[file], str(table)) for row in rows]
+    return Pairs(Split.from_files(paths, [0] * len(paths)), tuple(row[prompt] for row in rows))
 
 
 def _images_at(path: Path) -> Split:
@@ -180,15 +197,37 @@ def _sentences_in(path: Path, text: str) -> list[str]:
         except (ValueError, TypeError) as error:
             raise InputError(f"{path} is no JSON Lines file of objects ({error}); correct it") from error
     if suffix in (".csv", ".tsv"):
-        lines = list(csv.reader(text.splitlines(), delimiter="," if suffix == ".csv" else "\t"))
-        if not lines:
-            return []
-        if not set(lines[0]) & set(SENTENCE_COLUMNS):
-            # Conceptual Captions has no header: the caption comes first.
-            return [line[0] for line in lines if line]
-        column = lines[0].index(_sentence_column(lines[0], path))
-        return [line[column] for line in lines[1:] if len(line) > column]
+        return _sentences_of_table(path, _table_rows(text, quoted=suffix == ".csv"))
     return text.splitlines()
+
+
+def _table_rows(text: str, quoted: bool) -> list[list[str]]:
+    """The rows of a table; tabs separate where the first line has one, whatever the file is called.
+
+    In `.tsv` files, such as those of Conceptual Captions, a quote is a letter like any other.
+    """
+    first, _, _ = text.partition("\n")
+    separator = "," if quoted and "\t" not in first else "\t"
+    lines = io.StringIO(text, newline="")
+    if quoted:
+        return [row for row in csv.reader(lines, delimiter=separator) if row]
+    return [row for row in csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE) if row]
+
+
+def _sentences_of_table(path: Path, rows: list[list[str]]) -> list[str]:
+    """The column of sentences; without a header, as in Conceptual Captions, the first."""
+    if not rows:
+        return []
+    names = [name.strip().lower() for name in rows[0]]
+    if not set(names) & set(SENTENCE_COLUMNS) and not _looks_like_header(names):
+        return [row[0] for row in rows]
+    column = names.index(_sentence_column(names, path))
+    return [row[column] for row in rows[1:] if len(row) > column]
+
+
+def _looks_like_header(names: Sequence[str]) -> bool:
+    """Whether a first row names columns: several cells, each one a single word."""
+    return len(names) > 1 and all(re.fullmatch(r"[a-z_]\w*", name) for name in names)
 
 
 def _sentence_column(names: Sequence[str], path: Path) -> str:

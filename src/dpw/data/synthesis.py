@@ -2,6 +2,7 @@
 
 import csv
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,16 +15,27 @@ from dpw.errors import InputError
 Painter = Callable[[str, int], Image.Image]  # a prompt and a seed to an image
 
 
-def draw_prompts(pool: Sequence[str], count: int, seed: int, task: int) -> list[str]:
-    """Draw prompts uniformly with replacement, by the seed and the task's index alone."""
+def class_prompts(path: Path) -> tuple[str, ...]:
+    """A prompt for each class name of a file with one name a line, as GIFT words those of ImageNet."""
+    if not path.is_file():
+        raise InputError(f"synthetic_classes names {path}, which is no file; give one with a name a line")
+    names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return tuple(f"a photo of a {name}." for name in names)
+
+
+def draw_prompts(pool: Sequence[str], count: int, seed: int, task: str) -> list[str]:
+    """Draw prompts uniformly with replacement, by the seed and the task's name alone."""
     if not pool:
-        raise InputError("there is no prompt to draw synthetic images from; give reference_sentences=FILE")
+        raise InputError("there is no prompt to draw from: the file of sentences or class names is empty")
     indices = torch.randint(len(pool), (count,), generator=seeded(seed, task, "prompts"))
     return [pool[index] for index in indices.tolist()]
 
 
 def synthesize(folder: Path, prompts: Sequence[str], task: int, pipeline: str, steps: int) -> None:
-    """Fill a folder with generated images and their `prompts.csv`."""
+    """Fill a folder with generated images and their `prompts.csv`, in the first of several processes."""
+    if not is_main_process():
+        wait_for(folder)
+        return
     paint(folder, prompts, task, diffusion_painter(pipeline, steps))
 
 
@@ -47,6 +59,19 @@ def paint(folder: Path, prompts: Sequence[str], task: int, painter: Painter) -> 
         table.writeheader()
         table.writerows(rows)
     unfinished.rename(folder)
+
+
+def is_main_process() -> bool:
+    """Whether this is the only process of a training, or the first of several."""
+    from accelerate import PartialState
+
+    return bool(PartialState().is_main_process)
+
+
+def wait_for(folder: Path, every: float = 1.0) -> None:
+    """Wait until another process has finished a folder; it appears when it is complete."""
+    while not folder.is_dir():
+        time.sleep(every)
 
 
 def image_seed(number: int, task: int) -> int:

@@ -19,6 +19,9 @@ from dpw.errors import InputError, Interrupted
 from dpw.methods.base import LearnedTask, Method
 from dpw.methods.candidates import Candidates, ClassGroup
 
+ABSENT = -1  # in place of an index: the class is no candidate
+TIE = 1e-5  # relative difference below which two logits are equal
+
 
 @dataclass(frozen=True)
 class TestResult:
@@ -62,13 +65,15 @@ class Evaluator:
         if not learned and not method.zero_shot:
             return TestResult(None, len(split))
         question = self.question(method, task, domains)
-        names = [name for _, name in question.classes]
+        names, targets = [name for _, name in question.classes], _targets(task, question)
         correct, routed = 0, torch.zeros(len(method.tasks), dtype=torch.long)
         for rows, images in self.batches(split):
             if self.should_stop():
                 raise Interrupted(f"stopped while measuring {task.name}")
-            predicted = predict(method, images, question)
-            correct += self._count(predicted, [split.labels[row] for row in rows], task, question, names)
+            labels = [split.labels[row] for row in rows]
+            right = torch.tensor([ABSENT if targets[label] is None else targets[label] for label in labels])
+            predicted = settle(logits_of(method, images, question), right, names)
+            correct += self._count(predicted, labels, task, question, names)
             routed += route_counts(method, images)
         totals = self._gathered(torch.tensor([correct, *routed.tolist()]))
         counts = totals[1:] if method.routes and method.tasks else None
@@ -125,10 +130,25 @@ def task_test_split(task: Task) -> Split:
     return task.test
 
 
-def predict(method: Method, images: Images, candidates: Candidates) -> Tensor:
-    """Index of the best candidate for every image."""
+def logits_of(method: Method, images: Images, candidates: Candidates) -> Tensor:
+    """Logits `(B, C)` of every candidate, on the host."""
     with torch.inference_mode():
-        return method.logits(images, candidates).argmax(dim=1).cpu()
+        return method.logits(images, candidates).float().cpu()
+
+
+def settle(logits: Tensor, right: Tensor, names: Sequence[str]) -> Tensor:
+    """Index of the best candidate for every image; a tie between equal names goes to the right one.
+
+    Some methods have one entry for each class name, so that the equal names of two tasks always tie. Which of
+    them comes first says nothing about the method, so such a tie is no error. Logits tie that differ by no
+    more than float32 rounds off.
+    """
+    best, guess = logits.max(dim=1)
+    known = torch.where(right == ABSENT, guess, right)
+    own = logits.gather(1, known[:, None])[:, 0]
+    tied = best - own <= TIE * best.abs()
+    same = torch.tensor([readable(names[g]) == readable(names[r]) for g, r in zip(guess, known, strict=True)])
+    return torch.where(tied & same, known, guess)
 
 
 def route_counts(method: Method, images: Images) -> Tensor:

@@ -9,11 +9,14 @@ from dpw.functional import transfer_avg_last
 Row = Sequence[float | None]
 
 
-def summarize(matrix: Sequence[Row], zero_shot: Row) -> dict[str, Any]:
+def summarize(matrix: Sequence[Row], zero_shot: Row, images: Sequence[int] | None = None) -> dict[str, Any]:
     """All metrics of a run, in percent like the matrix; what cannot be computed is None.
 
     matrix[i][j] is the accuracy on test set j after learning task i; zero_shot[j] that of plain CLIP.
-    Methods without zero-shot ability have None above the diagonal, and so no Transfer.
+    Methods without zero-shot ability have None above the diagonal, and so no Transfer. `avg` is the mean of
+    the matrix, as in MTIL; with `images`, the sizes of the test sets, it is the mean over tasks of the
+    accuracy on all images of the classes seen so far, as papers on one dataset in steps report it. The mean
+    of the matrix is always `matrix_avg`.
     """
     tasks = range(len(matrix))
     complete = all(value is not None for row in matrix for value in row)
@@ -21,7 +24,8 @@ def summarize(matrix: Sequence[Row], zero_shot: Row) -> dict[str, Any]:
     forgetting = [_forgetting(matrix, j) for j in tasks]
     summary: dict[str, Any] = {
         "transfer": None,
-        "avg": None,
+        "avg": None if images is None else _over_seen(matrix, images),
+        "matrix_avg": None,
         "last": _mean(last),
         "mean": None,
         "forgetting": _mean(forgetting),
@@ -33,13 +37,26 @@ def summarize(matrix: Sequence[Row], zero_shot: Row) -> dict[str, Any]:
     if complete:
         result = transfer_avg_last([[float(value or 0.0) for value in row] for row in matrix])
         transfer = None if math.isnan(result.mean_transfer) else result.mean_transfer
-        summary["transfer"], summary["avg"] = transfer, result.mean_avg
+        summary["transfer"], summary["matrix_avg"] = transfer, result.mean_avg
+        summary["avg"] = result.mean_avg if summary["avg"] is None else summary["avg"]
         if transfer is not None:
-            summary["mean"] = (transfer + result.mean_avg + result.mean_last) / 3
+            summary["mean"] = (transfer + summary["avg"] + result.mean_last) / 3
             reference = _mean(list(zero_shot)[1:])
             summary["zero_shot_loss"] = None if reference is None else reference - transfer
         summary["per_task"] |= {"transfer": [None, *result.transfer], "avg": result.avg}
     return summary
+
+
+def _over_seen(matrix: Sequence[Row], images: Sequence[int]) -> float | None:
+    """The mean over tasks of the accuracy on the images of all tasks learned so far."""
+    after = []
+    for i, row in enumerate(matrix):
+        seen = [value for value in row[: i + 1] if value is not None]
+        if len(seen) <= i:
+            return None
+        counts = images[: i + 1]
+        after.append(sum(value * count for value, count in zip(seen, counts, strict=True)) / sum(counts))
+    return _mean(after)
 
 
 def _forgetting(matrix: Sequence[Row], j: int) -> float | None:

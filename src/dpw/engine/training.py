@@ -28,7 +28,7 @@ from dpw.errors import Interrupted
 from dpw.methods.base import Method
 from dpw.methods.config import TrainingConfig, told_apart
 from dpw.methods.tensors import add_prefix, strip_prefix
-from dpw.storage.checkpoint import DATA, Position, TrainingCheckpoint
+from dpw.storage.checkpoint import CLIP_SETTINGS, DATA, Position, TrainingCheckpoint
 from dpw.storage.files import refuse_without_room
 from dpw.storage.logs import MetricsLog
 
@@ -267,7 +267,8 @@ def training_identity(method: Method, task: Task, seed: int) -> dict[str, Any]:
     return {
         "method": method.name,
         "config": told_apart(method.config),
-        "backbone": method.backbone.fingerprint(),
+        "backbone": method.backbone.weights_fingerprint(),
+        CLIP_SETTINGS: method.backbone.settings(),
         "learned": method.task_names,
         "seed": seed,
         **{f"task {key}": value for key, value in task.describe().items()},

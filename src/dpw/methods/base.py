@@ -123,6 +123,10 @@ class Method(nn.Module, ABC):
         self.feature_cache: FeatureCache | None = None  # given by an evaluation that asks about images again
         self._tokens: dict[ClassGroup, Tensor] = {}
 
+    def notices(self) -> list[str]:
+        """What somebody who starts a training should know, one sentence each."""
+        return []
+
     # ------------------------------------------------------------------------------------ learning a task
 
     def begin_task(self, task: Task, images: TaskImages) -> None:

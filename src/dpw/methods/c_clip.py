@@ -126,7 +126,7 @@ class CCLIP(FineTune):
         super().begin_task(task, images)
         clip = self.model.clip.requires_grad_(requires_grad=False)
         clip.logit_scale.requires_grad = self.config.learn_temperature
-        generator = seeded(self.config.seed, len(self.tasks), "updates")
+        generator = seeded(self.config.seed, task.name, "updates")
         updates = {name: LowRank(blocks, self.config.rank, generator) for name, blocks in self._towers()}
         self.updates = nn.ModuleDict(updates).to(self.backbone.device)
         self.projector = new_projector(self.backbone.feature_width, generator).to(self.backbone.device)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dpw.methods.parts.prompt_pool import Prefixes, PromptPool, PromptPoolConfig, split_prompt
+from dpw.methods.parts.steps import MINI_PASSES
 from dpw.methods.registry import register
 
 
@@ -29,7 +30,7 @@ class Components(nn.Module):
         self.prompts = nn.Parameter(prompts.clone())
 
 
-@register(mini={"training.batch_size": 32, "training.epochs": 6})
+@register(mini=MINI_PASSES)
 class CODAPrompt(PromptPool):
     """Earlier components are frozen; new ones start orthogonal to them and are kept so.
 

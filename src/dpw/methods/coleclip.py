@@ -15,19 +15,20 @@ from torch.nn import functional as F
 from dpw.clip.adaptation import Adaptation, LinearName
 from dpw.clip.backbone import Backbone, TowerShape
 from dpw.data.images import Images
+from dpw.data.reference import seeded
 from dpw.data.task import Task
 from dpw.methods.base import Method, TaskImages
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import MethodConfig, TrainingConfig
-from dpw.methods.parts.epochs import adam_by_epochs
 from dpw.methods.parts.plain import PlainAnswers, plain_logits
+from dpw.methods.parts.steps import MINI_PASSES, adam_by_steps, steps_of
 from dpw.methods.registry import register
 
 
 class CoLeCLIPConfig(MethodConfig):
     """CoLeCLIP's constants."""
 
-    training: TrainingConfig = adam_by_epochs(1e-3)
+    training: TrainingConfig = adam_by_steps(1e-3)
     prompt_bound: float = Field(0.01, gt=0)
     text_rank: int = Field(5, ge=1)
     memory_rate: float = Field(0.1, gt=0, le=1)
@@ -97,7 +98,7 @@ class TaskPrompt(nn.Module):
         self.register_buffer("vocabulary", vocabulary.clone())
 
 
-@register(mini={"training.batch_size": 32, "training.epochs": 6, "training.learning_rate": 0.01})
+@register(mini=MINI_PASSES | {"training.learning_rate": 0.01})
 class CoLeCLIP(Method):
     """Task prompts against class vectors that are shared by all tasks that know the name.
 
@@ -108,7 +109,11 @@ class CoLeCLIP(Method):
     slowly while a task is learned. A class is scored by the tokens of the tasks that know its name, an
     unknown name by plain CLIP. Nothing has to find out which task an image belongs to. The same name in two
     tasks is one class with one vector and one logit. In the second half of training, classes of earlier
-    tasks join the loss of images that are still mistaken, unless the image may well belong to such a task.
+    tasks join the loss of images that are still mistaken, unless the image may well belong to such a task;
+    from then on every class is scored by the best of the tasks that know its name, as in answers.
+
+    A task is trained for 500 steps of 128 images, which is what the public table of epochs comes to under its
+    own protocol.
 
     What we decided: a class starts from the templates of its own task only (the public code joins the
     templates of all datasets that share a name, which needs knowledge of the future). A class of several
@@ -150,7 +155,7 @@ class CoLeCLIP(Method):
 
     def new_module(self, task: Task, images: TaskImages) -> TaskPrompt:  # noqa: ARG002
         """A new prompt; the classes start from the vectors they have, or from plain CLIP's."""
-        generator = torch.Generator().manual_seed(self.config.seed + len(self.bank))
+        generator = seeded(self.config.seed, task.name, "prompt")
         drawn = torch.rand(self.backbone.image_shape.width, generator=generator)
         lora = TextLoRA(self.backbone.text_shape, self.config.text_rank, generator)
         self.lora = lora.to(self.backbone.device)
@@ -186,9 +191,10 @@ class CoLeCLIP(Method):
         self.latest = classes.detach()
         features, cls = self.task_features(pixels)
         scale = self.backbone.logit_scale
-        losses = _halves(scale * features[:, -1] @ classes.T, scale * cls @ classes.T, labels)
         if len(self.tasks) > 1 and self.step >= self.config.negatives_after * self.planned_steps:
-            losses = self._against_earlier_classes(features, cls, classes, labels, losses)
+            losses = self._against_earlier_classes(features, cls, classes, labels)
+        else:
+            losses = _halves(scale * features[:, -1] @ classes.T, scale * cls @ classes.T, labels)
         drift: Tensor = torch.linalg.vector_norm(classes - self.initial_vectors, dim=-1).mean()
         return losses.mean() + drift
 
@@ -198,16 +204,15 @@ class CoLeCLIP(Method):
         return LoRAAdaptation(self.lora)
 
     def _against_earlier_classes(
-        self, features: Tensor, cls: Tensor, classes: Tensor, labels: Tensor, losses: Tensor
+        self, features: Tensor, cls: Tensor, classes: Tensor, labels: Tensor
     ) -> Tensor:
         """Losses `(B,)` in which images that earlier classes attract must also stand against these."""
         current, vocabulary = self.tasks[-1].classes, self.vocabulary
         earlier = [name for name in vocabulary if name not in current]
-        if not earlier:
-            return losses
-        known = torch.stack([vocabulary[name] for name in earlier]).to(classes)
-        extended = torch.cat([classes, known])
+        known = [vocabulary[name][None].to(classes) for name in earlier]
+        extended = torch.cat([classes, *known])
         owners = self.owners([*current, *earlier])
+        # Also an image that no earlier class attracts is scored by the best owner of each name.
         visual = self._by_owner(features, extended, owners)
         attracted = visual.argmax(dim=1) != labels
         groups = [row.nonzero().flatten() for row in owners[:-1, len(current) :]]
@@ -222,7 +227,8 @@ class CoLeCLIP(Method):
         against = _halves(
             visual.masked_fill(hidden, -torch.inf), plain.masked_fill(hidden, -torch.inf), labels
         )
-        return torch.where(attracted, against, losses)
+        own = _halves(visual[:, : len(current)], plain[:, : len(current)], labels)
+        return torch.where(attracted, against, own)
 
     def after_step(self, step: int) -> None:  # noqa: ARG002
         """Let the class vectors follow slowly what the text tower says."""
@@ -325,15 +331,6 @@ def hidden_negatives(
         margin = gap.quantile(quantile).clamp(min=0)
         hidden[:, columns] |= (gap <= margin)[:, None]
     return hidden
-
-
-def steps_of(training: TrainingConfig, task: str, images: int) -> int:
-    """How many steps the settings plan for a task of so many images."""
-    if training.iterations is not None:
-        return training.iterations
-    epochs = training.task_epochs.get(task, training.epochs or 1)
-    whole, rest = divmod(images, training.batch_size)
-    return epochs * max(whole + (1 if rest and not training.drop_last else 0), 1)
 
 
 def _halves(visual: Tensor, plain: Tensor, labels: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Typed, validated settings: an unknown key or a wrong value is an error before anything runs."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -83,32 +83,74 @@ def told_apart(config: MethodConfig) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in absent or value != absent[key]}
 
 
-def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay changes over settings, section by section; dotted keys reach into sections."""
+def merge(kind: type[BaseModel], base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay changes over settings of a kind, section by section; dotted keys reach into sections and mappings.
+
+    A mapping that is the value of a setting, such as `{}` for a table of rates, replaces the old one.
+    """
     merged: dict[str, Any] = dict(base)
     for key, value in changes.items():
         head, _, rest = key.partition(".")
+        section = _section(kind, head)
         if rest:
-            value = {rest: value}
-        if isinstance(value, Mapping) and isinstance(merged.get(head, {}), Mapping):
-            merged[head] = merge(merged.get(head, {}), value)
+            old = merged.get(head)
+            old = dict(old) if isinstance(old, Mapping) else {}
+            merged[head] = {**old, rest: value} if section is None else merge(section, old, {rest: value})
+        elif section is not None and isinstance(value, Mapping):
+            merged[head] = merge(section, merged.get(head, {}), value)
         else:
             merged[head] = value
     return merged
 
 
+# A setting, and what must be so for it to have an effect.
+_EFFECT: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
+    ("training.epochs", "training.iterations=null", lambda c: c.training.iterations is None),
+    ("training.task_epochs", "training.iterations=null", lambda c: c.training.iterations is None),
+    ("training.momentum", "training.optimizer=sgd", lambda c: c.training.optimizer == "sgd"),
+    ("training.betas", "training.optimizer=adam or adamw", lambda c: c.training.optimizer != "sgd"),
+    ("training.warmup", "training.schedule=warmup-cosine", lambda c: c.training.schedule == "warmup-cosine"),
+    ("training.final_factor", "training.schedule=cosine", lambda c: c.training.schedule == "cosine"),
+    ("reject_quantile", "reject_threshold=null", lambda c: getattr(c, "reject_threshold", None) is None),
+    ("grid_points", "text_weight=grid", lambda c: c.text_weight == "grid"),
+    ("easiness_alpha", "heads=adaptive", lambda c: c.heads == "adaptive"),
+    ("head_multiple", "heads=fixed", lambda c: c.heads == "fixed"),
+)
+
+
+def refuse_overridden(config: Settings, given: Mapping[str, Any]) -> None:
+    """Refuse a given setting that another one leaves without effect, saying which."""
+    dotted = _dotted(given)
+    for key, needed, works in _EFFECT:
+        if dotted.get(key) and not works(config):
+            raise InputError(
+                f"{key}={dotted[key]} has no effect with these settings: leave it out, or also give {needed}"
+            )
+
+
+def _dotted(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by dotted name, whichever way they were written."""
+    section = given.get("training")
+    nested = section if isinstance(section, Mapping) else {}
+    return {**{f"training.{key}": value for key, value in nested.items()}, **given}
+
+
 def keys_of(kind: type[BaseModel], prefix: str = "") -> list[str]:
     """All settings of a kind by dotted name."""
     names: list[str] = []
-    for name, field in kind.model_fields.items():
-        inner = next((t for t in (field.annotation, *get_args(field.annotation)) if _is_section(t)), None)
+    for name in kind.model_fields:
+        inner = _section(kind, name)
         names += keys_of(inner, f"{prefix}{name}.") if inner is not None else [prefix + name]
     return names
 
 
-def _is_section(annotation: Any) -> bool:
-    """Whether a field holds settings of its own."""
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+def _section(kind: type[BaseModel], name: str) -> type[BaseModel] | None:
+    """The kind of settings that a field holds, or None if it holds a value."""
+    field = kind.model_fields.get(name)
+    for annotation in () if field is None else (field.annotation, *get_args(field.annotation)):
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            return annotation
+    return None
 
 
 def _sentence(kind: type[BaseModel], detail: Any) -> str:

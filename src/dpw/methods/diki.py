@@ -11,6 +11,7 @@ from dpw import functional as paper
 from dpw.clip.adaptation import Adaptation
 from dpw.clip.backbone import Backbone
 from dpw.clip.sequences import Positions
+from dpw.data.reference import seeded
 from dpw.data.task import Task
 from dpw.methods.base import Method, TaskImages
 from dpw.methods.config import TrainingConfig
@@ -23,7 +24,7 @@ from dpw.methods.tensors import strip_prefix
 class DIKIConfig(WeightedConfig):
     """DIKI's constants."""
 
-    training: TrainingConfig = TrainingConfig(learning_rate=5.0, batch_size=128)
+    training: TrainingConfig = TrainingConfig(learning_rate=5.0, batch_size=128, drop_last=False)
     prefix_length: int = Field(8, ge=1)
     blocks: int = Field(8, ge=1)
 
@@ -57,7 +58,6 @@ class DIKIAdaptation(Adaptation):
 @register(
     official={
         "decision": "batch-vote",
-        "fit_drop_last": True,
         "text_weight": "exact",
         "covariance": "sample",
         "weights": "paper",
@@ -99,9 +99,9 @@ class DIKI(Method):
         super().__init__(backbone, config)
         self.answers = WeightedAnswers(self, self.image_adaptation, self.text_adaptation)
 
-    def new_module(self, task: Task, images: TaskImages) -> nn.ModuleDict:  # noqa: ARG002
+    def new_module(self, task: Task, images: TaskImages) -> nn.ModuleDict:
         """Keys from U(−1, 1), values zero: the model starts as CLIP."""
-        generator = torch.Generator().manual_seed(self.config.seed + len(self.bank))
+        generator = seeded(self.config.seed, task.name, "prefixes")
         towers = {tower: self.new_tower(tower, generator) for tower in ("image", "text")}
         return nn.ModuleDict({**towers, ROUTER: self.answers.fit(images)})
 

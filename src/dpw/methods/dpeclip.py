@@ -12,12 +12,13 @@ from torch import Tensor, nn
 
 from dpw.clip.backbone import Backbone
 from dpw.data.images import Images
+from dpw.data.reference import seeded
 from dpw.data.task import Task
 from dpw.methods.bank import HostTensors
 from dpw.methods.base import Method, TaskImages, ensemble
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import RoutedConfig, TrainingConfig
-from dpw.methods.parts.epochs import adam_by_epochs
+from dpw.methods.parts.steps import MINI_PASSES, adam_by_steps
 from dpw.methods.parts.switched import PLAIN, SwitchedAnswers
 from dpw.methods.registry import register
 from dpw.methods.routing.kmeans import kmeans
@@ -29,7 +30,7 @@ from dpw.methods.s_prompts import PLACEHOLDER, Context, ExtraTokens
 class DPeCLIPConfig(RoutedConfig):
     """The constants of the reconstruction."""
 
-    training: TrainingConfig = adam_by_epochs(1e-3)
+    training: TrainingConfig = adam_by_steps(1e-3)
     image_tokens: int = Field(8, ge=1)
     token_std: float = Field(0.02, gt=0)
     reject_quantile: float = Field(0.05, ge=0, lt=1)
@@ -65,7 +66,7 @@ class PriorPrompts(nn.Module):
         return (self.text_token + self.prototypes[rows] @ self.text_map)[:, None]
 
 
-@register(mini={"training.batch_size": 32, "training.epochs": 6, "training.learning_rate": 3e-3})
+@register(mini=MINI_PASSES | {"training.learning_rate": 3e-3})
 class DPeCLIP(Method):
     """Prompts from prototypes where an image is accepted by its task, plain CLIP where it is not.
 
@@ -110,7 +111,7 @@ class DPeCLIP(Method):
         """Form the prototypes, and prompts that do not yet depend on them."""
         features, labels = self.collect_features(images)
         fitted = fit_prototypes(features, labels, len(task.classes), self.config.reject_quantile)
-        generator = torch.Generator().manual_seed(self.config.seed + len(self.bank))
+        generator = seeded(self.config.seed, task.name, "prompts")
         centres = kmeans(fitted.prototypes, self.config.image_tokens, generator)
         image = torch.randn(len(centres), self.backbone.image_shape.width, generator=generator)
         text = torch.randn(self.backbone.text_shape.width, generator=generator)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dpw.methods.parts.prompt_pool import Prefixes, PromptPool, PromptPoolConfig, split_prompt
+from dpw.methods.parts.steps import MINI_PASSES
 from dpw.methods.registry import register
 
 
@@ -28,7 +29,7 @@ class ExpertPrompts(nn.Module):
         self.keys, self.prompts = nn.Parameter(keys.clone()), nn.Parameter(prompts.clone())
 
 
-@register(mini={"training.batch_size": 32, "training.epochs": 6, "training.learning_rate": 3e-3})
+@register(mini=MINI_PASSES | {"training.learning_rate": 3e-3})
 class DualPrompt(PromptPool):
     """In training the task says which expert prompt is used, later the nearest key in every block.
 

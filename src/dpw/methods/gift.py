@@ -12,13 +12,15 @@ from dpw.clip.backbone import Backbone
 from dpw.data.reference import (
     Pairs,
     ShuffledRows,
+    has_pairs,
     pixels_of,
     reference_pairs,
     reference_sentences,
     sentence_tokens,
 )
-from dpw.data.synthesis import draw_prompts, synthesize
+from dpw.data.synthesis import class_prompts, draw_prompts, synthesize
 from dpw.data.task import Task
+from dpw.errors import InputError
 from dpw.methods.candidates import ClassGroup
 from dpw.methods.finetune import MINI_FINETUNING, FineTune, FineTuneConfig
 from dpw.methods.parts.losses import distillation, symmetric_cross_entropy
@@ -32,13 +34,15 @@ class GIFTConfig(FineTuneConfig):
     """GIFT's constants.
 
     `synthetic` is a folder of images with prompts, or one with such a folder for each task. With `diffusion`,
-    the name or folder of a diffusers pipeline, what is missing there is made before a task, from
-    `reference_sentences` (the authors: "a photo of a {ImageNet class}.") and the earlier tasks' prompts.
+    the name or folder of a diffusers pipeline, what is missing there is made before a task, from prompts for
+    the names in the file `synthetic_classes` (the authors': ImageNet's) or from `reference_sentences`, and
+    from the earlier tasks' prompts.
     """
 
     synthetic: str | None = None
     synthetic_images: int = Field(1000, ge=1)
     synthetic_batch: int = Field(64, ge=2)
+    synthetic_classes: str | None = None
     diffusion: str | None = None
     diffusion_steps: int = Field(50, ge=1)
     reference_sentences: str | None = None
@@ -65,23 +69,34 @@ class SyntheticPairs(Restraint):
         self._make_missing(task)
         pairs = reference_pairs(config.synthetic, method.reference, task, method.name)
         self._pairs = pairs.first(config.synthetic_images)
-        key = (config.seed, len(method.tasks) + 1, "synthetic")
+        key = (config.seed, task.name, "synthetic")
         self._rows = ShuffledRows(len(self._pairs.prompts), config.synthetic_batch, *key)
 
     def _make_missing(self, task: Task) -> None:
         """Generate the pairs of a task, if a pipeline is given and they are not there."""
         method, config = self.method, self.config
-        if config.diffusion is None or config.synthetic is None:
+        if config.diffusion is None:
             return
+        if config.synthetic is None:
+            raise InputError(
+                f"diffusion={config.diffusion} makes images in a folder: also give synthetic=FOLDER"
+            )
         folder = Path(config.synthetic) / task.name
-        if folder.is_dir():
+        if folder.is_dir() or has_pairs(Path(config.synthetic)):
             return
-        base = reference_sentences(config.reference_sentences, method.reference, task, method.name)
+        base = self._base_prompts(task)
         known = [ClassGroup(t.name, t.classes, t.templates[:1]).prompts()[0] for t in method.tasks]
         pool = [*base, *(prompt for prompts in known for prompt in prompts)]
         index = len(method.tasks)
-        prompts = draw_prompts(pool, config.synthetic_images, config.seed, index)
+        prompts = draw_prompts(pool, config.synthetic_images, config.seed, task.name)
         synthesize(folder, prompts, index, config.diffusion, config.diffusion_steps)
+
+    def _base_prompts(self, task: Task) -> tuple[str, ...]:
+        """Prompts that belong to no task."""
+        method, config = self.method, self.config
+        if config.synthetic_classes is not None:
+            return class_prompts(Path(config.synthetic_classes))
+        return reference_sentences(config.reference_sentences, method.reference, task, method.name)
 
     def cost(self) -> Tensor:
         """Distillation and alignment on synthetic pairs, and the anchor that they weight."""
@@ -125,11 +140,15 @@ class GIFT(FineTune):
     Distillation from the model before the task (weight 1), alignment of each image with its prompt (weight
     0.25, equal prompts share the target), and adaptive consolidation, the squared distance from the start of
     the task weighted by the squared gradient of the first two terms, with mean one in every tensor. The pairs
-    come from a folder (`synthetic=FOLDER`, see [reference data](../reference-data.md)); with
-    `diffusion=PIPELINE` and the extra `dpw[diffusion]` missing ones are made there before the task: 1000
-    prompts, drawn from `reference_sentences` (the authors: "a photo of a {ImageNet class}.") and the classes
-    of earlier tasks, with the authors' image seeds. The order of the prompts is our own, so images are not
-    the authors' to the bit.
+    come from a folder (`synthetic=FOLDER`, see [reference data](../reference-data.md)), also one that the
+    authors' code has made; with `diffusion=PIPELINE` and the extra `dpw[diffusion]` missing ones are made
+    there before the task: 1000 prompts, drawn from those of given class names (`synthetic_classes=FILE`, the
+    authors': "a photo of a {ImageNet class}.") or from `reference_sentences`, and from the classes of earlier
+    tasks. Of several processes the first paints and the others wait.
+
+    The image seeds are the authors', but the images are not theirs to the bit: the prompts are drawn in an
+    order of our own, the noise comes from a generator on the CPU (theirs from CUDA's), and JPEGs are saved at
+    quality 95 (theirs at 75).
     """
 
     name = "gift"

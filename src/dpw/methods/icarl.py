@@ -9,7 +9,7 @@ from dpw.clip.backbone import Backbone
 from dpw.errors import InputError
 from dpw.methods.bank import HostTensors
 from dpw.methods.finetune import FineTune
-from dpw.methods.parts.distillation import MINI_DISTILLING, Distillation, DistillingConfig
+from dpw.methods.parts.distillation import CIL_DISTILLING, MINI_DISTILLING, Distillation, DistillingConfig
 from dpw.methods.parts.exemplars import STORED, Exemplars
 from dpw.methods.registry import register
 
@@ -21,7 +21,7 @@ class ICaRLConfig(DistillingConfig):
     herding_limit: int = Field(30_000, ge=1)
 
 
-@register(mini=MINI_DISTILLING | {"training.learning_rate": 1e-4, "memory": 200})
+@register(mini=MINI_DISTILLING | {"training.learning_rate": 1e-4, "memory": 200}, cil=CIL_DISTILLING)
 class ICaRL(FineTune):
     """`lwf` whose reference images are a memory of earlier tasks.
 

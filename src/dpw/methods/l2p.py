@@ -6,6 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dpw.methods.parts.prompt_pool import Prefixes, PromptPool, PromptPoolConfig, split_prompt
+from dpw.methods.parts.steps import MINI_PASSES
 from dpw.methods.registry import register
 
 
@@ -18,7 +19,7 @@ class L2PConfig(PromptPoolConfig):
     block: int = Field(0, ge=0)
 
 
-@register(mini={"training.batch_size": 32, "training.epochs": 6})
+@register(mini=MINI_PASSES)
 class L2P(PromptPool):
     """One pool for all tasks, prompts in the first block.
 

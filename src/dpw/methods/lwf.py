@@ -8,7 +8,7 @@ from dpw.clip.backbone import Backbone
 from dpw.data.reference import OWN_IMAGES, OWN_PROMPTS, seeded
 from dpw.data.task import Task
 from dpw.methods.finetune import FineTune
-from dpw.methods.parts.distillation import MINI_DISTILLING, Distillation
+from dpw.methods.parts.distillation import CIL_DISTILLING, MINI_DISTILLING, Distillation
 from dpw.methods.parts.reference_batches import ReferenceBatches, ReferencedConfig
 from dpw.methods.registry import register
 
@@ -20,7 +20,7 @@ class LwFConfig(ReferencedConfig):
     reference_sentences: str | None = OWN_PROMPTS
 
 
-@register(mini=MINI_DISTILLING)
+@register(mini=MINI_DISTILLING, cil=CIL_DISTILLING)
 class LwF(FineTune):
     """Learning without Forgetting: the model before the task teaches the one that learns.
 
@@ -50,7 +50,9 @@ class LwFVRConfig(LwFConfig):
     random_length: int = Field(10, ge=1)
 
 
-@register(mini=MINI_DISTILLING | {"training.learning_rate": 4e-4, "random_sentences": 200})
+@register(
+    mini=MINI_DISTILLING | {"training.learning_rate": 4e-4, "random_sentences": 200}, cil=CIL_DISTILLING
+)
 class LwFVR(FineTune):
     """[`lwf`](lwf.md) with sentences of random tokens in place of the class prompts.
 

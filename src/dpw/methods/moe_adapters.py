@@ -65,6 +65,7 @@ class MoEAdaptersConfig(AutoencoderConfig):
         schedule="warmup-cosine",
         warmup=100,
         label_smoothing=0.2,
+        drop_last=False,
         select="last",
     )
     experts: int = Field(22, ge=1)
@@ -104,11 +105,12 @@ class MoEAdapters(Method):
 
     - the winning task repeats it worse than almost all of its own images. The public threshold, 0.0655,
       belongs to AlexNet's features, so by default each task finds its own: it keeps every fifth image apart
-      and rejects what is worse than 99 % of these (`reject_quantile`). `reject_threshold=0.06` sets one
-      number for all.
+      and rejects what is worse than 99 % of these (`reject_quantile`). Where a batch votes, its mean error
+      is compared with the mean errors of random batches of 128 such images. `reject_threshold=0.06` sets
+      one number for all.
     - an autoencoder of reference images repeats it better. The public code uses TinyImageNet; give
       `reference_images=FOLDER`. **Without reference images this autoencoder does not exist, and only the
-      threshold rejects.**
+      threshold rejects**, which single images of another domain often pass; a run says so at its start.
 
     The decision is made for each image; the preset `official` decides for a whole batch by its mean error,
     as the public code does. The preset `few-shot` has the public five-shot settings. Class-incrementally,
@@ -161,7 +163,7 @@ class MoEAdapters(Method):
         """The task's autoencoder, and gates that start at zero; with the first task also the experts."""
         if self.reject is None and (reference := self._reference(task)) is not None:
             self.reject = self.router.fit_reference(self.backbone, reference, self.pixel_cache)
-        autoencoder = self.router.fit(self.backbone, images, len(self.bank))
+        autoencoder = self.router.fit(self.backbone, images, task.name)
         if not self.experts:
             self.experts = self.new_experts()
         return nn.ModuleDict({**self.new_gates(), "router": autoencoder})
@@ -187,6 +189,10 @@ class MoEAdapters(Method):
         for tower, counts in (self.counts or {}).items():
             self._experts(tower).freeze_most_used(counts, self.config.active_experts)
         super().end_task(images)
+
+    def restore(self, snapshot: Mapping[str, Tensor]) -> None:
+        """Go back to a snapshot; an autoencoder is fitted when its task begins and keeps its threshold."""
+        super().restore({name: tensor for name, tensor in snapshot.items() if ".router." not in name})
 
     def progress_state(self) -> dict[str, Tensor]:
         """How often each expert was chosen so far."""
@@ -237,6 +243,15 @@ class MoEAdapters(Method):
         return found
 
     # --------------------------------------------------------------------------------- telling the task
+
+    def notices(self) -> list[str]:
+        """Say that only a threshold rejects where nobody gave reference images."""
+        if self.config.reference_images is not None or self.reference.images is not None:
+            return []
+        return [
+            f"{self.name} has no reference images, so only its threshold sends images to plain CLIP; the "
+            "public code also compares with Tiny-ImageNet: give --set reference_images=FOLDER"
+        ]
 
     def _reference(self, task: Task) -> Split | None:
         """Images that stand for "none of the tasks", if any are configured or given."""

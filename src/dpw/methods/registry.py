@@ -9,7 +9,7 @@ from dpw.clip.pretrained import embedded_name
 from dpw.data.reference import OWN_IMAGES, OWN_PROMPTS
 from dpw.errors import InputError
 from dpw.methods.base import Method
-from dpw.methods.config import MethodConfig, build, merge
+from dpw.methods.config import MethodConfig, build, merge, refuse_overridden
 
 Settings = Mapping[str, Any]
 PATH_SETTINGS = ("reference_images", "reference_sentences", "synthetic", "diffusion")
@@ -66,7 +66,7 @@ def configure(
 
     Args:
         name: a registered method.
-        preset: one of its presets.
+        preset: one of its presets, or several as `official+ablation/sigmoid`, later ones over earlier ones.
         settings: single settings, such as `{"training.epochs": 3}`; they go over the preset.
         clip: the CLIP below (`mini`, a folder or a hub name); what suits it goes below the preset.
 
@@ -80,11 +80,18 @@ def configure(
     """
     if name not in METHODS:
         raise InputError(f"no method is called {name!r}; there are {', '.join(sorted(METHODS))}")
-    if preset not in PRESETS[name]:
-        raise InputError(f"method {name!r} has no preset {preset!r}; there are {', '.join(PRESETS[name])}")
+    layers = preset.split("+")
+    for layer in layers:
+        if layer not in PRESETS[name]:
+            raise InputError(f"method {name!r} has no preset {layer!r}; there are {', '.join(PRESETS[name])}")
     kind = METHODS[name].config_class
-    chosen = merge(merge(kind().model_dump(), suited_settings(name, clip)), PRESETS[name][preset])
-    return build(kind, merge(chosen, {key: _durable(key, value) for key, value in (settings or {}).items()}))
+    chosen = merge(kind, kind().model_dump(), suited_settings(name, clip))
+    for layer in layers:
+        chosen = merge(kind, chosen, PRESETS[name][layer])
+    given = {key: _durable(key, value) for key, value in (settings or {}).items()}
+    config = build(kind, merge(kind, chosen, given))
+    refuse_overridden(config, given)
+    return config
 
 
 def _durable(key: str, value: Any) -> Any:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from dpw.clip.adaptation import Adaptation
 from dpw.clip.backbone import Backbone
 from dpw.data.images import Images
+from dpw.data.reference import seeded
 from dpw.data.task import Task
 from dpw.methods.bank import HostTensors
 from dpw.methods.base import Method, TaskImages, ensemble
@@ -112,9 +113,9 @@ class SPrompts(Method):
             self, self.image_adaptation, self.encode_group, self._nearest, own_classes_only=True
         )
 
-    def new_module(self, task: Task, images: TaskImages) -> Prompts:  # noqa: ARG002
+    def new_module(self, task: Task, images: TaskImages) -> Prompts:
         """Find the task's centres and draw its prompts."""
-        generator = torch.Generator().manual_seed(self.config.seed + len(self.bank))
+        generator = seeded(self.config.seed, task.name, "prompts")
         features, _ = self.collect_features(images)
         centres = kmeans(features, self.config.centres, generator)
         width = self.backbone.image_shape.width

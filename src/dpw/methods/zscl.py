@@ -8,7 +8,7 @@ from dpw.clip.backbone import Backbone
 from dpw.methods.finetune import FineTune
 from dpw.methods.parts.anchors import StayNear
 from dpw.methods.parts.averaging import Averaging
-from dpw.methods.parts.distillation import MINI_DISTILLING, Distillation
+from dpw.methods.parts.distillation import CIL_DISTILLING, MINI_DISTILLING, Distillation
 from dpw.methods.parts.reference_batches import ReferenceBatches, ReferencedConfig
 from dpw.methods.registry import register
 
@@ -21,18 +21,7 @@ class ZSCLConfig(ReferencedConfig):
     average_every: int = Field(100, ge=0)
 
 
-CLASS_INCREMENTAL = {
-    "image_weight": 5.0,
-    "text_weight": 5.0,
-    "average_every": 10,
-    "training": {
-        "learning_rate": 7.1e-6,
-        "task_learning_rates": {},
-        "iterations": None,
-        "epochs": 1,
-        "warmup": 30,
-    },
-}
+CLASS_INCREMENTAL = CIL_DISTILLING | {"average_every": 10, "consolidation": 0.0}
 
 
 @register(mini=MINI_DISTILLING | {"average_every": 3}, star={"consolidation": 0.0}, cil=CLASS_INCREMENTAL)
@@ -47,7 +36,7 @@ class ZSCL(FineTune):
     Captions' validation set; give them by `reference_images` and `reference_sentences` (see
     [reference data](../reference-data.md)). The teacher's sentence features are computed once a task. Preset
     `star` is ZSCL\* (no distance term), preset `cil` holds the settings of the authors' class-incremental
-    runs.
+    runs, which have no distance term either.
     """
 
     name = "zscl"

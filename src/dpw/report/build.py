@@ -92,6 +92,7 @@ class _Writer:
                 self.losses(),
                 self.table(tables.per_task(self.section)),
             ),
+            *self.by_dataset(),
             *self.identification(),
             self.part("Parameters against accuracy", "parameters", self.parameters()),
             self.part("Time", "time", *self.times()),
@@ -145,6 +146,12 @@ class _Writer:
         return self.picture(
             figures.losses(self.section), "losses", "forgetting and zero-shot loss by task", caption
         )
+
+    def by_dataset(self) -> list[Part]:
+        """Beside the published figures of every dataset, where there are any."""
+        if not self.section.published:
+            return []
+        return [self.part("Beside the paper", "by-dataset", self.table(tables.by_dataset(self.section)))]
 
     def identification(self) -> list[Part]:
         """Where images were sent, for the methods that ask."""

@@ -4,11 +4,14 @@ import csv
 import io
 from collections.abc import Callable, Sequence
 
+from dpw.report import tables as report_tables
+from dpw.report.tables import Table, shown
 from dpw.runs.compare import Comparison, Row
 from dpw.runs.gathering import MAIN_METRICS, METRICS, Spread
 from dpw.storage.files import csv_cell
 
 HEADER = ("method", "source", "protocol", "seeds", *(METRICS[name] for name in MAIN_METRICS), "learned")
+WORDS = 3  # columns of words before the numbers
 LATEX_SPECIAL = {"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "{": r"\{", "}": r"\}", "±": r"$\pm$"}
 
 
@@ -40,20 +43,31 @@ def _noted(table: Comparison) -> list[Row]:
     return [row for row in table.rows if row.published and row.note]
 
 
+def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines for a terminal; the first three columns are words."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return [
+        "  ".join(
+            cell.ljust(width) if column < WORDS else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def piped(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines of a Markdown table, the header first."""
+    rule = "|---" * WORDS + "|" + "---:|" * (len(lines[0]) - WORDS)
+    rows = [f"| {' | '.join(line)} |" for line in lines]
+    return [rows[0], rule, *rows[1:]]
+
+
 def as_text(tables: Sequence[Comparison]) -> str:
     """Aligned columns for a terminal."""
     parts = []
     for table in tables:
-        lines = [list(HEADER), *(cells(row) for row in table.rows)]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER))]
-        aligned = [
-            "  ".join(
-                cell.ljust(width) if column < 3 else cell.rjust(width)
-                for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in lines
-        ]
-        parts.append("\n".join([table.title, *aligned, *notes(table)]))
+        lines = aligned([list(HEADER), *(cells(row) for row in table.rows)])
+        parts.append("\n".join([table.title, *lines, *notes(table)]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -61,8 +75,7 @@ def as_markdown(tables: Sequence[Comparison]) -> str:
     """Tables for a page."""
     parts = []
     for table in tables:
-        lines = [f"| {' | '.join(HEADER)} |", "|---|---|---|" + "---:|" * (len(HEADER) - 3)]
-        lines += [f"| {' | '.join(cells(row))} |" for row in table.rows]
+        lines = piped([list(HEADER), *(cells(row) for row in table.rows)])
         remarks = [f"- {note}" for note in notes(table)]
         parts.append("\n".join([f"**{table.title}**", "", *lines, "", *remarks]).rstrip())
     return "\n\n".join(parts) + "\n"
@@ -83,7 +96,12 @@ def as_latex(tables: Sequence[Comparison]) -> str:
 
 def _latex_row(row: Row) -> str:
     """One line of a LaTeX table."""
-    escaped = ["".join(LATEX_SPECIAL.get(letter, letter) for letter in cell) for cell in cells(row)]
+    return latex_line(cells(row))
+
+
+def latex_line(line: Sequence[str]) -> str:
+    """Cells as one line of a LaTeX table."""
+    escaped = ["".join(LATEX_SPECIAL.get(letter, letter) for letter in cell) for cell in line]
     return " & ".join(escaped) + r" \\"
 
 
@@ -115,4 +133,32 @@ FORMATS: dict[str, Callable[[Sequence[Comparison]], str]] = {
     "markdown": as_markdown,
     "latex": as_latex,
     "csv": as_csv,
+}
+
+
+def table_text(table: Table) -> str:
+    """A report's table for a terminal."""
+    lines = aligned([table.header, *([shown(cell) for cell in row] for row in table.rows)])
+    return "\n".join([table.title, *lines, table.note]) + "\n"
+
+
+def table_markdown(table: Table) -> str:
+    """A report's table for a page."""
+    lines = piped([table.header, *([shown(cell) for cell in row] for row in table.rows)])
+    return "\n".join([f"**{table.title}**", "", *lines, "", table.note]) + "\n"
+
+
+def table_latex(table: Table) -> str:
+    """A report's table for a paper."""
+    rows = [latex_line([shown(cell) for cell in row]) for row in table.rows]
+    columns = "l" * WORDS + "r" * (len(table.header) - WORDS)
+    head = [f"% {table.title}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", latex_line(table.header)]
+    return "\n".join([*head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}", f"% {table.note}"]) + "\n"
+
+
+TABLE_FORMATS: dict[str, Callable[[Table], str]] = {
+    "text": table_text,
+    "markdown": table_markdown,
+    "latex": table_latex,
+    "csv": report_tables.as_csv,
 }

@@ -1,6 +1,7 @@
 """The tables of a report, as data: the same numbers go to HTML and to CSV."""
 
 import csv
+import hashlib
 import io
 import json
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 
 from dpw.runs.gathering import METRICS, Group, Number, Section, Spread
 from dpw.runs.published import Published
+from dpw.runs.published_datasets import BY_DATASET
 from dpw.storage.files import csv_cell
 
 Cell = str | int | float | Spread | None
@@ -81,6 +83,42 @@ def per_task(section: Section) -> Table:
     return Table("per-task", "Task by task", header, tuple(rows), note)
 
 
+def by_dataset(section: Section) -> Table:
+    """Each method on each dataset beside what the paper prints for it there, with the difference."""
+    printed = BY_DATASET.get(str(section.conditions["benchmark"]), {}) if section.published else {}
+    protocols = {row.method: row.protocol for row in section.published if row.preset == "default"}
+    rows: list[tuple[Cell, ...]] = []
+    for metric in ("transfer", "avg", "last"):
+        left = [row.method for row in section.published if row.preset == "default"]
+        for group in section.groups:
+            own = [*group.per_task(metric), _mean_of(group.metric(metric))]
+            rows.append((group.label, heading(metric), "this run", *own))
+            as_printed = group.first["preset"] in ("default", "official")
+            if as_printed and (figures := printed.get((metric, group.method))):
+                paper = [*figures.values, figures.average]
+                source = f"published, protocol {protocols[group.method]}"
+                rows.append((group.label, heading(metric), source, *paper))
+                rows.append((group.label, heading(metric), "difference", *map(_difference, own, paper)))
+                left = [method for method in left if method != group.method]
+        for method in left:
+            if figures := printed.get((metric, method)):
+                paper = [*figures.values, figures.average]
+                rows.append((method, heading(metric), f"published, protocol {protocols[method]}", *paper))
+    note = "Difference: this run minus the published value, which compares only under the same protocol."
+    header = ("Method", "Metric", "From", *section.tasks, "average")
+    return Table("by-dataset", "Dataset by dataset", header, tuple(rows), note)
+
+
+def _mean_of(value: Spread | None) -> Number:
+    """The mean over seeds."""
+    return None if value is None else value.mean
+
+
+def _difference(own: Number, paper: Number) -> Number:
+    """How much better the run is, where both have a value."""
+    return None if own is None or paper is None else own - paper
+
+
 def accuracy(group: Group, name: str) -> Table:
     """The accuracy matrix of one method."""
     rows: list[tuple[Cell, ...]] = [("plain CLIP", *group.zero_shot)]
@@ -125,7 +163,7 @@ def configuration(section: Section) -> Table:
 
 
 def provenance(section: Section) -> Table:
-    """What produced the numbers: model, preset, decision rule, status, folder and versions."""
+    """What produced the numbers: model, preset, decision rule, status, folder, program and machine."""
     rows = []
     for group in section.groups:
         first = group.first
@@ -139,11 +177,24 @@ def provenance(section: Section) -> Table:
                 first["decision"],
                 first["status"],
                 versions,
+                *_traced(first.get("provenance", {})),
                 folders,
             )
         )
-    header = ("Method", "CLIP", "Preset", "Decision", "Status", "Versions", "Runs")
-    return Table("provenance", "Where the numbers come from", header, tuple(rows))
+    traced = ("Commit", "Device", "CLIP SHA-256", "Data SHA-256", "Command")
+    header = ("Method", "CLIP", "Preset", "Decision", "Status", "Versions", *traced, "Runs")
+    note = "Of the first run; a commit with * had changes. The data's SHA-256 is that of all tasks' digests."
+    return Table("provenance", "Where the numbers come from", header, tuple(rows), note)
+
+
+def _traced(found: Mapping[str, Any]) -> tuple[Cell, ...]:
+    """Program, machine, CLIP and data of a run; runs of earlier versions did not record them."""
+    if not found:
+        return (None,) * 5
+    commit = None if found["commit"] is None else found["commit"][:12] + ("*" if found["dirty"] else "")
+    device = f"{found['device']}, {found['threads']} thread(s)"
+    data = hashlib.sha256(json.dumps(found["data"], sort_keys=True).encode()).hexdigest()
+    return commit, device, found["clip"][:12], data[:12], found["command"]
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

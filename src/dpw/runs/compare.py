@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dpw.runs.gathering import CONDITIONS, MAIN_METRICS, Group, Section, Spread, read_runs, sections, spread
-from dpw.runs.published import Published
+from dpw.runs.published import OTHER_RULE, Published, figures_of
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,17 @@ def _comparison(section: Section, published: bool) -> Comparison:
         printed = [_printed(row) for row in section.published]
         rows += printed
         notes.append(_about_published(section.conditions, printed))
+        notes += _other_rule(str(section.conditions["benchmark"]))
     return Comparison(section.title, section.conditions, tuple(rows), tuple(notes))
+
+
+def _other_rule(benchmark: str) -> list[str]:
+    """Where the rows of the paper's table are that count equal names in the other way."""
+    other = OTHER_RULE.get(benchmark)
+    if other is None:
+        return []
+    methods = ", ".join(row.method for row in figures_of(other))
+    return [f"The same table prints {methods} under {other}, where equal names count otherwise."]
 
 
 def _about_published(conditions: Mapping[str, Any], printed: Sequence[Row]) -> str:

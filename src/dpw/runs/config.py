@@ -31,11 +31,17 @@ class RunConfig(Settings):
     protocol: str | None = None
     shots: int | None = Field(None, ge=1)
     order: tuple[str, ...] | None = None
+    shot_lists: str | None = None
+    rebuild_splits: bool = False
     evaluation_batch: int = Field(256, ge=1)
     mixed_precision: Literal["no", "fp16", "bf16"] = "no"
     gradient_accumulation: int = Field(1, ge=1)
     workers: int = Field(0, ge=0)
     trackers: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
+
+
+# Settings that runs of earlier versions do not name, with what they meant.
+UNNAMED: dict[str, Any] = {"shot_lists": None, "rebuild_splits": False}
 
 
 def ignore_message(message: str) -> None:
@@ -87,6 +93,8 @@ def load_run_benchmark(config: RunConfig, directory: str | None = None) -> Loade
         shots=config.shots,
         protocol=config.protocol,
         order=config.order,
+        shot_lists=config.shot_lists,
+        rebuild_splits=config.rebuild_splits,
     )
 
 

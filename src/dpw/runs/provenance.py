@@ -1,22 +1,99 @@
-"""What produced the numbers: the versions that every result names."""
+"""What produced the numbers: program, machine, CLIP and data, so that a result can be traced and repeated."""
 
+import hashlib
+import json
 import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
 
 from dpw import __version__
+from dpw.data.split import Split
+from dpw.data.task import Task
 
 PROGRAM = f"dpw {__version__}"
+COMPUTES = ("torch", "transformers", "accelerate", "numpy", "pillow", "safetensors", "tokenizers")
+DECISIVE = ("commit", "device", "threads", "versions")  # what may change the last digits of a number
 
 
 def versions() -> dict[str, str]:
     """The versions of this package and of what it computes with."""
-    import accelerate
+    found = {"dpw": __version__, "python": platform.python_version()}
+    for name in COMPUTES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # a package that came without its metadata
+            continue
+    return found
+
+
+def environment(device: Any) -> dict[str, Any]:
+    """The program and the machine as they are now."""
     import torch
-    import transformers
 
     return {
-        "dpw": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "accelerate": accelerate.__version__,
+        **checkout(Path(__file__).parent),
+        "command": " ".join(sys.argv),
+        "device": device_name(device),
+        "threads": torch.get_num_threads(),
+        "platform": platform.platform(),
+        "versions": versions(),
     }
+
+
+def checkout(folder: Path) -> dict[str, Any]:
+    """Commit of the git checkout the program runs from, and whether it was changed; None without one."""
+    commit = _git(folder, "rev-parse", "HEAD") if _git(folder, "ls-files", "provenance.py") else None
+    if not commit:
+        return {"commit": None, "dirty": None}
+    return {"commit": commit, "dirty": bool(_git(folder, "status", "--porcelain", "--", str(folder.parent)))}
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """What git says about a folder, or None if there is no git or no checkout."""
+    program = shutil.which("git")
+    if program is None:
+        return None
+    command = [program, "-C", str(folder), *arguments]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    return answer.stdout.strip() if answer.returncode == 0 else None
+
+
+def device_name(device: Any) -> str:
+    """The kind of a device and, of an accelerator, what it is called."""
+    import torch
+
+    if device.type == "cuda":
+        return f"cuda ({torch.cuda.get_device_name(device)})"
+    return str(device.type)
+
+
+def data_digests(tasks: Iterable[Task]) -> dict[str, str]:
+    """SHA-256 of every task's data: classes, prompts, and name, size and label of each image by split."""
+    return {task.name: _task_digest(task) for task in tasks}
+
+
+def _task_digest(task: Task) -> str:
+    """One task; the same on every machine that holds the same files."""
+    digest = hashlib.sha256(json.dumps([task.classes, task.templates, task.protocol]).encode())
+    for name, split in task.splits().items():
+        digest.update(name.encode())
+        for row, label in enumerate(split.labels):
+            digest.update(f"{_image(split, row)}|{label}\n".encode())
+    return digest.hexdigest()
+
+
+def _image(split: Split, row: int) -> str:
+    """Name and size of an image: of a file without the folders above its class."""
+    where = Path(split.where(row))
+    name = "/".join(where.parts[-2:])
+    return f"{name}|{where.stat().st_size}" if where.is_file() else name
+
+
+def changed(started: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides last digits and is not as it was when a run started."""
+    return {name: now[name] for name in DECISIVE if started.get(name) != now[name]}

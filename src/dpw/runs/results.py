@@ -19,9 +19,11 @@ def collect(
     rows: Sequence[Mapping[str, Any]],
     zero_shot: Sequence[float | None],
     steps: Iterable[Step],
+    provenance: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Everything a result must say."""
     matrix = [[test["accuracy"] for test in row["tests"]] for row in rows]
+    images = [int(test["images"]) for test in rows[-1]["tests"]] if benchmark.benchmark.steps else None
     return {
         **RESULTS_HEADER,
         "method": method.name,
@@ -39,13 +41,14 @@ def collect(
         "classes": [len(task.classes) for task in benchmark.tasks],
         "accuracy": matrix,
         "zero_shot": list(zero_shot),
-        "metrics": summarize(matrix, zero_shot),
+        "metrics": summarize(matrix, zero_shot, images),
         "task_identification": task_identification(rows),
         "parameters": rows[-1]["parameters"],
         "settings": config.model_dump(mode="json"),
         "benchmark_settings": suited_settings(method.name, config.model),
         "method_config": method.config.model_dump(mode="json"),
         "versions": versions(),
+        "provenance": dict(provenance),
         "seconds": total_seconds(steps),
     }
 

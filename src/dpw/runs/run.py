@@ -25,6 +25,7 @@ from dpw.runs.checks import (
     refuse_other_tasks,
 )
 from dpw.runs.config import (
+    UNNAMED,
     RunConfig,
     RunOptions,
     check_trackers,
@@ -34,7 +35,8 @@ from dpw.runs.config import (
     reference_data,
     where_written,
 )
-from dpw.runs.provenance import versions
+from dpw.runs.notices import comparable_notice
+from dpw.runs.provenance import changed, data_digests, environment, versions
 from dpw.runs.results import collect
 from dpw.storage import model_folder
 from dpw.storage.checkpoint import TrainingCheckpoint
@@ -56,6 +58,8 @@ def run_benchmark(
     protocol: str | None = None,
     shots: int | None = None,
     order: Sequence[str] | None = None,
+    shot_lists: str | Path | None = None,
+    rebuild_splits: bool = False,
     options: RunOptions | None = None,
 ) -> dict[str, Any]:
     """Let a method learn the tasks of a benchmark, and measure every test set after every task.
@@ -70,6 +74,8 @@ def run_benchmark(
         data_root: the folder of the public datasets.
         protocol, shots, order: `coop` or `zscl`, training images of each class, and task names (fewer make
             a shorter run) instead of the benchmark's own.
+        shot_lists: a folder of published few-shot lists, used for the datasets it has lists for.
+        rebuild_splits: make split files anew where they are missing; these are not the published splits.
         options: a callback, a request to stop, the time between checkpoints.
 
     Returns:
@@ -93,7 +99,9 @@ def run_benchmark(
         raise InputError("say which CLIP to use: model='openai/clip-vit-base-patch16', a folder, or 'mini'")
     root = None if data_root is None else str(data_root)
     learned = {"model": clip, "method": method, "preset": preset, "settings": dict(settings or {})}
-    data = {"data_root": root, "protocol": protocol, "shots": shots, "order": order}
+    lists = None if shot_lists is None else str(shot_lists)
+    draws = {"shots": shots, "shot_lists": lists, "rebuild_splits": rebuild_splits}
+    data = {"data_root": root, "protocol": protocol, "order": order, **draws}
     config = build(RunConfig, {"benchmark": str(benchmark), "seed": seed, **learned, **data})
     return start_run(config, Path(output), options)
 
@@ -105,7 +113,7 @@ def start_run(config: RunConfig, folder: Path, options: RunOptions | None = None
         files.refuse_unless_empty()
     with _only_writer(folder):
         if files.started and not _may_begin_anew(files, config):
-            files.refuse_other(config.model_dump(mode="json"))
+            files.refuse_other(config.model_dump(mode="json"), UNNAMED)
             return _resume(files, options)
         if not files.started:
             files.refuse_unless_empty()
@@ -119,6 +127,7 @@ def start_run(config: RunConfig, folder: Path, options: RunOptions | None = None
                     "settings": config.model_dump(mode="json"),
                     "method_config": method.model_dump(mode="json"),
                     "versions": versions(),
+                    "provenance": environment(run.accelerator.device),
                     "benchmark": conditions(run.benchmark),
                     "data": digests(run.benchmark),
                     "directory": str(Path.cwd()),
@@ -218,6 +227,8 @@ class _Run:
         rows = self.folder.read_rows()
         refuse_other_tasks(self.folder.path, method, rows, self.benchmark)
         self.rewind(method, rows, stored)
+        if not rows and not method.tasks:
+            self.notify(method)
         zero_shot = self.zero_shot(method.feature_cache)
         for index, task in enumerate(self.benchmark.tasks):
             if index < len(rows):
@@ -227,6 +238,14 @@ class _Run:
             rows.append(self.measure(method, index, task.name))
         self.accelerator.end_training()
         return self.finish(method, rows, zero_shot)
+
+    def notify(self, method: Method) -> None:
+        """Say what somebody should know before this run begins."""
+        notices = method.notices()
+        if found := comparable_notice(self.config, self.benchmark.name, self.benchmark.protocol):
+            notices.append(found)
+        for notice in notices:
+            self.options.on_message(notice)
 
     def stored_method(self) -> tuple[Method, Mapping[str, Any]]:
         """The method with the tasks learned so far, and the model's JSON, which knows the log's length."""
@@ -243,7 +262,7 @@ class _Run:
             checkpoint.clear()  # that task is learned; it only waits to be measured
             self.log.rewind(model["log_bytes"], model.get("log_sha256"))
         elif not checkpoint.exists:  # otherwise the checkpoint knows the log's length
-            last = rows[-1] if rows else {"log_bytes": 0}
+            last: Mapping[str, Any] = rows[-1] if rows else {"log_bytes": 0}
             self.log.rewind(last["log_bytes"], last.get("log_sha256"))
 
     def learn(self, method: Method, index: int) -> None:
@@ -315,7 +334,19 @@ class _Run:
             rows=rows,
             zero_shot=zero_shot,
             steps=self.folder.read_steps(),
+            provenance=self.provenance(),
         )
         if self.accelerator.is_main_process:
             self.folder.write_results(content)
         return content
+
+    def provenance(self) -> dict[str, Any]:
+        """What the run stands on, and what changed when it was resumed elsewhere or by another version."""
+        now = environment(self.accelerator.device)
+        started = self.folder.read_run().get("provenance", now)
+        return {
+            **started,
+            "changed": changed(started, now),
+            "clip": self.backbone.fingerprint(),
+            "data": data_digests(self.benchmark.tasks),
+        }

@@ -15,6 +15,7 @@ KIND = "dpw-progress"
 PLAN_KIND, PLAN_FILE = "dpw-plan", "plan.json"
 FILE = "progress.json"
 DATA = "images and labels (SHA-256)"  # the key of an identity that earlier versions did not write
+CLIP_SETTINGS = "CLIP settings"  # part of the identity that checkpoints of earlier versions lack
 
 
 @dataclass
@@ -87,7 +88,8 @@ class TrainingCheckpoint:
         if not self.exists:
             return None
         content = self.read()
-        stored = {DATA: self.identity.get(DATA), **content["identity"]}
+        unsaid = {key: self.identity.get(key) for key in (DATA, CLIP_SETTINGS)}
+        stored = unsaid | content["identity"]
         drop = "use the old settings and data, or drop what was begun (dpw learn --discard-unfinished)"
         refuse_differences(self.path, stored, self.identity, drop)
         try:

@@ -68,7 +68,7 @@ class FolderLock:
         return [path for path in paths if path.parent == folder]
 
     def settle(self, folder: Path) -> None:
-        """Strike out the files directly in a folder: its state is committed and what was left over is gone."""
+        """Strike out the files directly in a folder: its state is committed, nothing is left over."""
         self.written -= {path.relative_to(self.folder).as_posix() for path in self.written_in(folder)}
         self._write_journal()
 
@@ -198,7 +198,7 @@ def is_own_name(name: str) -> bool:
 def _lock(descriptor: int) -> bool:
     """Lock an open file; False where the file system has no locks, OSError where another holds it."""
     if fcntl is None:
-        return False
+        return False  # type: ignore[unreachable]
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -153,7 +153,8 @@ def import_task(folder: Path, source: Path, backbone: str | Path | None = None) 
         task = given["tasks"][0]
         if task["name"] in [present["name"] for present in content["tasks"]]:
             raise InputError(f"{folder} already has a task called {task['name']!r}: forget it first")
-        refuse_differences(source / TASK_FILE, _identity(given), _identity(content))
+        alone = not all("weights" in one["backbone"] for one in (given, content))
+        refuse_differences(source / TASK_FILE, _identity(given, alone), _identity(content, alone))
         if content["tasks"] and given["shared"] != content["shared"]:
             raise InputError(
                 f"{source}: the frozen tensors shared by all tasks differ from those of {folder}"
@@ -203,6 +204,7 @@ def header(method: Method) -> dict[str, Any]:
         "backbone": {
             "reference": _durable(backbone.reference),
             "fingerprint": backbone.fingerprint(),
+            "weights": backbone.weights_fingerprint(),
             "activation": backbone.activation,
         },
         "method": {"name": method.name, "config": method.config.model_dump(mode="json")},
@@ -213,7 +215,7 @@ def digest(method: Method) -> str:
     """SHA-256 of all that decides a model's answers; where its CLIP is and how it was trained do not."""
     tensors = [method.shared_state(), *(method.task_state(index) for index in range(len(method.tasks)))]
     content = [
-        _identity(header(method)),
+        _identity(header(method), weights_alone=False),
         [task_json(task) for task in method.tasks],
         [files.tensors_digest(one) for one in tensors],
     ]
@@ -250,9 +252,13 @@ def check_backbone(folder: Path, stored: Mapping[str, Any], method: Method) -> N
             f"{folder} was learned with activation {stored['activation']!r}, but {backbone.reference} has "
             f"{backbone.activation!r}: use the original CLIP"
         )
-    if stored["fingerprint"] != backbone.fingerprint():
+    # Models saved before fingerprints covered the configuration name the CLIP by its weights alone.
+    own = backbone.fingerprint() if "weights" in stored else backbone.weights_fingerprint()
+    if stored["fingerprint"] != own:
+        same = stored.get("weights") == backbone.weights_fingerprint()
+        part = "configuration's" if same else "weights'"
         raise InputError(
-            f"{folder} was learned on another CLIP than {backbone.reference} (the weights' SHA-256 differs): "
+            f"{folder} was learned on another CLIP than {backbone.reference} (the {part} SHA-256 differs): "
             f"use {stored['reference']}"
         )
 
@@ -265,10 +271,14 @@ def _method_class(folder: Path, content: Mapping[str, Any]) -> type[Method]:
     return METHODS[name]
 
 
-def _identity(content: Mapping[str, Any]) -> dict[str, Any]:
-    """What two models must share to exchange tasks; how a task was trained does not matter."""
+def _identity(content: Mapping[str, Any], weights_alone: bool) -> dict[str, Any]:
+    """What two models must share to exchange tasks; how a task was trained does not matter.
+
+    Of models from earlier versions only the weights of their CLIP are known.
+    """
     config = {k: v for k, v in content["method"]["config"].items() if k not in ("training", "seed")}
-    clip = content["backbone"]["fingerprint"]
+    backbone = content["backbone"]
+    clip = backbone.get("weights", backbone["fingerprint"]) if weights_alone else backbone["fingerprint"]
     return {"CLIP (SHA-256)": clip, "method": content["method"]["name"], **config}
 
 

@@ -107,9 +107,9 @@ class RunFolder:
         check_content(RunContent, content, self._run, whole=False)
         return content
 
-    def refuse_other(self, settings: Mapping[str, Any]) -> None:
-        """Make sure that the run in this folder was begun with these settings."""
-        refuse_differences(self._run, self.read_run()["settings"], settings)
+    def refuse_other(self, settings: Mapping[str, Any], unnamed: Mapping[str, Any] | None = None) -> None:
+        """Make sure that the run in this folder was begun with these settings; `unnamed` may be missing."""
+        refuse_differences(self._run, {**(unnamed or {}), **self.read_run()["settings"]}, settings)
 
     @property
     def untouched(self) -> bool:
@@ -168,7 +168,7 @@ class RunFolder:
         return content
 
     def refuse_incomplete(self) -> None:
-        """Refuse a run whose files lack what is needed to go on with it, or to show it once it is finished."""
+        """Refuse a run whose files lack what is needed to go on with it, or to show it when it is finished."""
         if self.started:
             check_content(RunContent, self.read_run(), self._run)
         for index, row in enumerate(self.read_rows()):

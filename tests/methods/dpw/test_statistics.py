@@ -48,3 +48,24 @@ def test_cls_statistics_need_only_cls_in_the_last_block():
         run(pixels, method.image_adaptation(0, None, None, running))
         moments.append(running.moments())
     torch.testing.assert_close(moments[0], moments[1], **CLOSE)
+
+
+def test_a_score_that_never_changes_has_variance_zero():
+    """The first block's [CLS] is the same for all images; float32 sums left noise above the clamp of 1e-6."""
+    running = RunningScores()
+    score = torch.full((64, 2, 8), -3.9871)
+    for _ in range(50):
+        running.add(0, score)
+    mean, variance = running.moments()
+    assert variance.abs().max() < 1e-12
+    torch.testing.assert_close(mean[0].float(), score[0])
+
+
+def test_sums_of_an_old_checkpoint_go_on_in_float64():
+    running = RunningScores()
+    running.add(0, torch.ones(2, 1, 1))
+    stored = {name: tensor.float() for name, tensor in running.state().items()}
+    running.load(stored)
+    running.add(0, torch.ones(2, 1, 1))
+    assert running.sums[0].dtype == torch.float64
+    assert running.moments()[0].item() == 1

@@ -7,7 +7,7 @@ from dpw.data.prompts import readable
 from dpw.data.public import downloads, names, templates
 from dpw.data.public.arrays import CifarPickles, IdxFiles
 from dpw.data.public.coop import VariantLists, ZhouSplit
-from dpw.data.public.downloads import Download
+from dpw.data.public.downloads import ByHand, Download
 from dpw.data.public.listing import Rule
 from dpw.data.public.official import (
     CarsDevkit,
@@ -47,7 +47,7 @@ class PublicDataset:
     expected: Mapping[str, Expected]
     rebuild: Rule | None = None
     downloads: tuple[Download, ...] = ()
-    by_hand: str | None = None
+    by_hand: ByHand | None = None
 
 
 def _expected(
@@ -171,6 +171,7 @@ _ENTRIES = (
         rules={"coop": ZhouSplit("split_zhou_StanfordCars.json", ""), "zscl": CarsDevkit(names.unchanged)},
         rebuild=CarsDevkit(names.car_year_first, 0.2),
         expected=_expected((196, 6509, 1635, 8041), (196, 8144, 8041)),
+        downloads=downloads.STANFORD_CARS,
         by_hand=downloads.STANFORD_CARS_BY_HAND,
     ),
     PublicDataset(
@@ -185,6 +186,7 @@ _ENTRIES = (
         rebuild=SunFolders(names.sun_reversed),
         expected=_expected((397, 15880, 3970, 19850), (397, 87003, 21751)),
         downloads=downloads.SUN397,
+        by_hand=downloads.SUN397_BY_HAND,
     ),
 )
 

@@ -1,6 +1,7 @@
 """Where the public datasets come from, as their authors or the torchvision project publish them."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _VGG = "https://www.robots.ox.ac.uk/~vgg/data"
 _SPLITS = (
@@ -30,6 +31,13 @@ class Download:
     def file(self) -> str:
         """The name of the downloaded file."""
         return self.url.rpartition("/")[2]
+
+
+class ByHand(NamedTuple):
+    """What nobody offers for download any more: names inside the dataset's folder, and what to do."""
+
+    needs: tuple[str, ...]
+    says: str
 
 
 def _split_file(name: str) -> Download:
@@ -137,23 +145,15 @@ OXFORD_PET = (
     ),
     _split_file("split_zhou_OxfordPets.json"),
 )
-STANFORD_CARS_BY_HAND = (
-    "the official links of Stanford Cars are dead; put cars_train/, cars_test/, devkit/ and "
-    "cars_test_annos_withlabels.mat of a copy, and split_zhou_StanfordCars.json "
-    f"from {_SPLITS}, into {{folder}} by hand"
+STANFORD_CARS = (_split_file("split_zhou_StanfordCars.json"),)
+STANFORD_CARS_BY_HAND = ByHand(
+    ("cars_train", "cars_test", "devkit", "cars_test_annos_withlabels.mat"),
+    "the official links of Stanford Cars are dead; put {missing} of a copy into {folder} by hand",
 )
-SUN397 = (
-    Download(
-        "http://vision.princeton.edu/projects/2010/SUN/SUN397.tar.gz",
-        (("SUN397", "SUN397"),),
-        ("SUN397",),
-        md5="8ca2778205c41d23104230ba66911c7a",
-    ),
-    Download(
-        "https://vision.princeton.edu/projects/2010/SUN/download/Partitions.zip",
-        (("", ""),),
-        ("ClassName.txt", "Training_01.txt", "Testing_01.txt"),
-        sha256="e3311ea5f812d4cc6faef194688343d1111f6cd6f70f2c62f393c2b8d6ba1ec9",
-    ),
-    _split_file("split_zhou_SUN397.json"),
+SUN397 = (_split_file("split_zhou_SUN397.json"),)
+# Princeton's addresses have answered 404 since 2025 (pytorch/vision#9348, KaiyangZhou/CoOp#90).
+SUN397_BY_HAND = ByHand(
+    ("SUN397",),
+    "the official links of SUN397 are dead; unpack the folder SUN397 of a copy of SUN397.tar.gz (MD5 "
+    "8ca2778205c41d23104230ba66911c7a) into {folder} by hand; protocol zscl also needs ClassName.txt there",
 )

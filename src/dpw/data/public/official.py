@@ -227,7 +227,7 @@ class SunFolders:
 
     def read(self, root: Root, key: str) -> Listing:
         """Number the classes by their line in `ClassName.txt`."""
-        remedy = "it is in SUN397.tar.gz or Partitions.zip (`dpw data get sun397`)"
+        remedy = "it is in the original SUN397.tar.gz and Partitions.zip"
         scenes = [line.strip("/") for line in read_lines(root.required("ClassName.txt", remedy))]
         classes = [self.names(scene.partition("/")[2]) for scene in scenes]
         if self.division is not None:

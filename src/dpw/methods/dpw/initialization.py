@@ -31,15 +31,14 @@ class Initializer:
         prefixes: int,
         source: Literal["qk_out", "qk_in"],
         own_slice: bool,
-        seed: int,
+        generator: torch.Generator,
     ) -> Tensor:
         """W^G `(K, h, D, L)`: left singular vectors of the query-key product, dealt out to the heads.
 
-        With `own_slice`, `(K, h, D/h, L)`: orthonormal columns from Gaussian noise.
+        With `own_slice`, `(K, h, D/h, L)`: orthonormal columns from the generator's Gaussian noise.
         """
         shape = self.shapes[tower]
         if own_slice:
-            generator = torch.Generator().manual_seed(seed)
             rows = shape.width // heads
             return torch.stack(
                 [orthogonal_heads(heads, rows, prefixes, generator) for _ in range(shape.blocks)]

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from dpw import functional as paper
 from dpw.clip.backbone import Backbone
+from dpw.data.reference import seeded
 from dpw.data.task import Task
 from dpw.methods.base import Method, TaskImages
 from dpw.methods.dpw.ablations import presets as ablations
@@ -97,7 +98,7 @@ class DPW(Method):
         """The task's Gaussian, and both towers with as many heads as its difficulty asks for."""
         features, labels = self.collect_features(images)
         factor = self.head_factor(task, features, labels)
-        towers = {tower: self.new_tower(tower, factor) for tower in TOWERS}
+        towers = {tower: self.new_tower(tower, factor, task.name) for tower in TOWERS}
         heads = {tower: module.heads for tower, module in towers.items()}
         self.tasks[-1].details.update(heads=heads, factor=factor)
         return nn.ModuleDict({**towers, ROUTER: self.answers.fit(images)})
@@ -119,8 +120,11 @@ class DPW(Method):
         with torch.no_grad():
             return F.normalize(self.backbone.encode_texts(self.training_tokens()), dim=-1)
 
-    def new_tower(self, tower: str, factor: float = 1.0) -> DPWTower:
-        """Initial parameters of one tower (App., Implementation Details), its heads multiplied by F."""
+    def new_tower(self, tower: str, factor: float = 1.0, task: str = "") -> DPWTower:
+        """Initial parameters of one tower (App., Implementation Details), its heads multiplied by F.
+
+        What is drawn depends on the seed and the name of the task.
+        """
         config, shape = self.config, self.initial.shapes[tower]
         heads = self._heads(tower, factor)
         weight = self.initial.repa_weight(
@@ -129,14 +133,14 @@ class DPW(Method):
             config.prefix_length,
             config.repa_init,
             config.own_slice,
-            config.seed + len(self.bank),
+            seeded(config.seed, task, tower),
         )
         bias_value = config.image_bias if tower == "image" else config.text_bias
         bias = torch.full((shape.blocks, heads, shape.tokens, config.prefix_length), bias_value)
         values = self.initial.prefix_values(tower, config.prefix_length)
         up, up_bias = self.initial.adapter_up(tower, config.adapter_rank, config.seed)
         module = DPWTower(weight, bias, values, up, up_bias, has_cls=tower == "image")
-        return self.parts.new_tower(module, self.initial.layers(tower), f"{tower}-{len(self.bank)}")
+        return self.parts.new_tower(module, self.initial.layers(tower), f"{tower}-{task}")
 
     def _heads(self, tower: str, factor: float) -> int:
         """h' for a tower, lowered to what its width can be cut into."""

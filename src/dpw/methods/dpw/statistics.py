@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class RunningScores:
-    """Sums of scores and of their squares for every block, from which mean and biased variance follow."""
+    """Sums in float64 of scores and of their squares for every block; mean and biased variance follow."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -21,7 +21,8 @@ class RunningScores:
 
     def add(self, block: int, scores: Tensor) -> None:
         """Add the scores `(B, h, L)` of one batch."""
-        scores = scores.detach().float()
+        # A constant score has variance 0 in float64; float32 sums would leave noise above the clamp.
+        scores = scores.detach().cpu().double()
         zero = torch.zeros_like(scores[0])
         self.sums[block] = self.sums.get(block, zero) + scores.sum(dim=0)
         self.squares[block] = self.squares.get(block, zero) + (scores**2).sum(dim=0)
@@ -49,6 +50,6 @@ class RunningScores:
         """Take the sums back."""
         self.clear()
         if tensors:
-            self.sums = dict(enumerate(tensors["scores.sums"].unbind(0)))
-            self.squares = dict(enumerate(tensors["scores.squares"].unbind(0)))
+            self.sums = dict(enumerate(tensors["scores.sums"].double().unbind(0)))
+            self.squares = dict(enumerate(tensors["scores.squares"].double().unbind(0)))
             self.counts = dict(enumerate(tensors["scores.counts"].tolist()))

@@ -11,12 +11,13 @@ from torch.nn import functional as F
 from dpw.clip.backbone import Backbone
 from dpw.data.task import Task
 from dpw.methods.base import TaskImages
-from dpw.methods.finetune import MINI_FINETUNING, FineTune, FineTuneConfig
+from dpw.methods.finetune import CIL_TRAINING, MINI_FINETUNING, FineTune, FineTuneConfig
 from dpw.methods.parts.losses import distillation
 from dpw.methods.parts.restraints import Restraint
 
 TEXT_ROWS = 512  # sentences that go through the text tower at once
 MINI_DISTILLING: dict[str, Any] = MINI_FINETUNING | {"reference_batch": 16}
+CIL_DISTILLING: dict[str, Any] = CIL_TRAINING | {"image_weight": 5.0, "text_weight": 5.0}
 
 
 class DistillingConfig(FineTuneConfig):

@@ -65,7 +65,7 @@ class Exemplars:
         features = [model.encode_images(pixels).float().cpu() for pixels, _ in images.batches()]
         rows = torch.arange(len(images))
         if len(rows) > self.herding_limit:
-            key = (self.method.config.seed, len(self.method.tasks), "herding")
+            key = (self.method.config.seed, self.method.task_names[-1], "herding")
             rows = torch.randperm(len(rows), generator=seeded(*key))[: self.herding_limit]
         chosen = rows[herding(F.normalize(torch.cat(features)[rows], dim=-1), quota)]
         rank = {row: index for index, row in enumerate(chosen.tolist())}

@@ -15,13 +15,14 @@ from torch.nn import functional as F
 from dpw.clip.adaptation import Adaptation
 from dpw.clip.backbone import Backbone
 from dpw.data.images import Images
+from dpw.data.reference import seeded
 from dpw.data.task import Task
 from dpw.errors import InputError
 from dpw.methods.base import Method, TaskImages
 from dpw.methods.candidates import Candidates
 from dpw.methods.config import MethodConfig, TrainingConfig
-from dpw.methods.parts.epochs import adam_by_epochs
 from dpw.methods.parts.plain import PlainAnswers
+from dpw.methods.parts.steps import adam_by_steps
 from dpw.methods.tensors import add_prefix, strip_prefix
 
 Prefixes = dict[int, tuple[Tensor, Tensor]]  # keys and values (B or 1, L, D) of each block that has any
@@ -30,7 +31,7 @@ Prefixes = dict[int, tuple[Tensor, Tensor]]  # keys and values (B or 1, L, D) of
 class PromptPoolConfig(MethodConfig):
     """Constants that the three methods share."""
 
-    training: TrainingConfig = adam_by_epochs(1e-2)
+    training: TrainingConfig = adam_by_steps(1e-2)
     head_std: float = Field(0.001, ge=0)
 
 
@@ -85,7 +86,7 @@ class PromptPool(Method):
 
     def new_module(self, task: Task, images: TaskImages) -> nn.Module:  # noqa: ARG002
         """The task's own prompts, and head rows for names that are new; rows of known names learn on."""
-        generator = torch.Generator().manual_seed(self.config.seed + len(self.tasks))
+        generator = seeded(self.config.seed, task.name, "prompts")
         rows = self.rows()
         count = sum(index == len(self.tasks) - 1 for index, _ in rows.values())
         weight = torch.randn(count, self.backbone.feature_width, generator=generator)

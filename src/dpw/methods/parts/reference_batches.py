@@ -44,7 +44,7 @@ class ReferenceBatches:
         method, config = self.method, self.config
         self._images = reference_images(config.reference_images, method.reference, task, method.name)
         self._tokens = self.sentences(task)
-        key = (config.seed, len(method.tasks) + 1, "reference")
+        key = (config.seed, task.name, "reference")
         self._rows = ShuffledRows(len(self._images), config.reference_batch, *key)
 
     def pixels(self) -> Tensor:

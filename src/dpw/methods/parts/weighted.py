@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from dpw.clip.adaptation import Adaptation
 from dpw.data.images import Images
+from dpw.data.reference import seeded
 from dpw.methods.bank import HostTensors
 from dpw.methods.base import Method, TaskImages, ensemble
 from dpw.methods.candidates import Candidates, ClassGroup
@@ -127,7 +128,7 @@ class WeightedAnswers:
         """All images; the authors' loader instead shuffles them and drops the last incomplete batch."""
         if not self.config.fit_drop_last:
             return torch.arange(count)
-        generator = torch.Generator().manual_seed(self.config.seed + len(self.method.tasks))
+        generator = seeded(self.config.seed, self.method.task_names[-1], "fitted images")
         batch = self.config.training.batch_size
         return torch.randperm(count, generator=generator)[: max(count // batch, 1) * batch]
 

@@ -24,6 +24,8 @@ from dpw.methods.routing.route import Route, route_by_score
 REFERENCE = "reference"
 BATCH = 64
 HOLD_OUT = 5  # every fifth image only sets the threshold
+VOTERS = 128  # images of a batch that decides together, as the public code evaluates
+DRAWS = 1000  # random batches whose mean errors set the threshold of a vote
 
 
 class AutoencoderConfig(RoutedConfig):
@@ -31,7 +33,7 @@ class AutoencoderConfig(RoutedConfig):
 
     `reject_threshold` is 0.0655 (few-shot 0.0585 or 0.06) in the public code, for AlexNet's features; without
     it each task rejects what it repeats worse than `reject_quantile` of its own images, some of which are
-    kept apart for this.
+    kept apart for this; where a batch votes, worse than that share of batches of its own images.
     """
 
     router_blocks: int = Field(3, ge=1)
@@ -80,18 +82,25 @@ class AutoencoderRouter:
 
     # -------------------------------------------------------------------------------------------- learning
 
-    def fit(self, backbone: Backbone, images: TaskImages, index: int) -> TaskAutoencoder:
-        """The autoencoder of task `index` from its training images."""
-        features = self._task_features(backbone, images, index)
+    def fit(self, backbone: Backbone, images: TaskImages, task: str) -> TaskAutoencoder:
+        """The autoencoder of a task from its training images."""
+        features = self._task_features(backbone, images, task)
         # An image that was trained on is repeated better than a new one, so some are kept apart.
         held_out = torch.arange(len(features)) % HOLD_OUT == HOLD_OUT - 1
         if self.config.reject_threshold is not None or int(held_out.sum()) < 2:
             held_out = torch.zeros_like(held_out)
-        model = self._autoencoder(features[~held_out], self.config.router_iterations, index)
+        model = self._autoencoder(features[~held_out], self.config.router_iterations, task)
         with torch.no_grad():
             error = model.error(features[held_out] if bool(held_out.any()) else features)
-        threshold = -error.quantile(self.config.reject_quantile)
+        threshold = -self._compared(error, task).quantile(self.config.reject_quantile)
         return stored_autoencoder({**model.state_dict(), "least": threshold}, TaskAutoencoder)
+
+    def _compared(self, error: Tensor, task: str) -> Tensor:
+        """The errors `(n,)` as the decision sees them: of single images, or the means of random batches."""
+        if self.config.decision == "per-image":
+            return error
+        rows = torch.randint(len(error), (DRAWS, VOTERS), generator=seeded(self.config.seed, task, "vote"))
+        return error[rows.to(error.device)].mean(dim=1)
 
     def fit_reference(self, backbone: Backbone, images: Split, cache: PixelCache) -> Autoencoder:
         """What images of no task look like."""

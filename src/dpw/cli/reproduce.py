@@ -1,0 +1,150 @@
+"""`dpw reproduce`: a table or figure of the paper with one command that can be stopped and goes on."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpw.cli.learn import Json
+
+if TYPE_CHECKING:
+    from dpw.runs.reproduce import Estimate, Reproduction
+
+
+def reproduce(
+    table: Annotated[str, typer.Argument(help="A table of the paper, such as mtil or ablations, or all.")],
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only say which runs it takes, how long and how much memory.")
+    ] = False,
+    benchmark: Annotated[
+        str | None, typer.Option(help="mini: do the same with the embedded benchmark and CLIP.")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Folder of the runs and tables.")] = Path("reproduction"),
+    model: Annotated[
+        str, typer.Option(help="CLIP: a folder or a hub name.")
+    ] = "openai/clip-vit-base-patch16",
+    data_root: Annotated[
+        Path | None, typer.Option("--data-root", envvar="DPW_DATA", help="Folder of the public datasets.")
+    ] = None,
+    seeds: Annotated[str, typer.Option(help="Seeds, as 1,2,3.")] = "1",
+    official: Annotated[
+        bool, typer.Option("--official", help="Lay the authors' settings below every row of dpw.")
+    ] = False,
+    reference_images: Annotated[str | None, typer.Option(help="Images for zscl and moe-adapters.")] = None,
+    reference_sentences: Annotated[str | None, typer.Option(help="Sentences for zscl.")] = None,
+    synthetic: Annotated[str | None, typer.Option(help="Folder of images with prompts for gift.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a table or figure of the paper again: run what is missing, and set it beside the printed one."""
+    from dpw import InputError
+    from dpw.runs.config import MINI
+    from dpw.runs.reproduce import Reproduction, estimate
+
+    if benchmark not in (None, MINI):
+        raise InputError(f"--benchmark {benchmark}: only {MINI} can stand in for the paper's benchmarks")
+    data = {"reference_images": reference_images, "reference_sentences": reference_sentences}
+    wanted = Reproduction(
+        table,
+        output,
+        model,
+        None if data_root is None else str(data_root),
+        tuple(int(seed) for seed in seeds.split(",")),
+        mini=benchmark == MINI,
+        official=official,
+        given={name: path for name, path in {**data, "synthetic": synthetic}.items() if path is not None},
+    )
+    if plan:
+        found = estimate(wanted.runs())
+        typer.echo(json.dumps([_as_json(one) for one in found], indent=2) if as_json else _plan(found))
+        return
+    _carry_out(wanted, as_json)
+
+
+def _as_json(one: "Estimate") -> dict[str, Any]:
+    """One planned run in plain values."""
+    config = one.run.config
+    return {
+        "row": one.run.line.label,
+        "benchmark": config.benchmark,
+        "protocol": config.protocol,
+        "seed": one.run.seed,
+        "state": one.run.state,
+        "lacks": one.run.lacks,
+        "train": one.train,
+        "test": one.test,
+        "steps": one.steps,
+        "seconds": one.seconds,
+        "memory": one.measured.memory,
+        "folder": str(one.run.folder),
+    }
+
+
+def _plan(found: "Sequence[Estimate]") -> str:
+    """One line for each run, and the sum of what is left to do."""
+    from dpw.report.comparison import aligned
+
+    header = ["row", "benchmark", "state", "seed", "train", "test", "steps", "about", "memory"]
+    lines = [header]
+    for one in found:
+        values = _as_json(one)
+        place = f"{values['benchmark']} {values['protocol'] or ''}".strip()
+        counts = [str(values[name]) for name in ("seed", "train", "test", "steps")]
+        state = "lacks " + ", ".join(one.run.lacks) if one.run.lacks else one.run.state
+        lines.append([one.run.line.label, place, state, *counts, _time(one.seconds), _size(values["memory"])])
+    left = sum(one.seconds for one in found if one.run.state != "finished" and not one.run.lacks)
+    total = f"to do: about {_time(left)} on this machine, from a few measured steps of every kind of run"
+    return "\n".join([*aligned(lines), total])
+
+
+def _time(seconds: float) -> str:
+    """A duration in the unit that suits it."""
+    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _size(count: int | None) -> str:
+    """Bytes as gigabytes."""
+    return "-" if count is None else f"{count / 1e9:.1f} GB"
+
+
+def _carry_out(wanted: "Reproduction", as_json: bool) -> None:
+    """Run what is missing, then write and show the tables."""
+    from dpw.cli.run import run_in_terminal
+    from dpw.report.comparison import aligned, piped
+    from dpw.runs.paper_tables import TABLES
+    from dpw.runs.reproduce import carry_out, result_rows
+    from dpw.storage.files import write_bytes
+
+    carry_out(wanted, run_in_terminal, lambda sentence: typer.echo(sentence, err=True))
+    written = {}
+    for name in TABLES if wanted.table == "all" else [wanted.table]:
+        rows, base = result_rows(wanted, name), wanted.output / name
+        page = "\n".join([f"# {TABLES[name].title}", "", *piped(rows), ""])
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        write_bytes(base.with_suffix(".md"), page.encode())
+        write_bytes(base.with_suffix(".csv"), text.getvalue().encode())
+        written[name] = rows
+        if not as_json:
+            typer.echo("\n".join([TABLES[name].title, *aligned(rows), f"written to {base}.md and .csv"]))
+    if wanted.table in ("figures", "all"):
+        _draw(wanted)
+    if as_json:
+        typer.echo(json.dumps(written, indent=2))
+
+
+def _draw(wanted: "Reproduction") -> None:
+    """The paper's figures from the run of dpw, beside that of DIKI."""
+    from dpw.analysis import make_figures
+    from dpw.runs.paper_tables import TABLES
+    from dpw.runs.reproduce import PlannedRun
+
+    own, diki = (PlannedRun(wanted, line, wanted.seeds[0]).folder for line in TABLES["figures"].lines)
+    make_figures(own, wanted.output / "figures", beside=[diki])
+    typer.echo(f"figures in {wanted.output / 'figures'}", err=True)

@@ -1,0 +1,39 @@
+"""`dpw reproduce` on the command line."""
+
+import json
+
+from tests.helpers.command_line import dpw
+from tests.helpers.finished_runs import finished
+
+MINI = ("--benchmark", "mini")
+
+
+def test_the_plan_says_which_runs_how_many_steps_and_how_long(tmp_path, capsys):
+    code, out, err = dpw(capsys, "reproduce", "heads", *MINI, "--plan", "--output", tmp_path)
+    assert code == 0, err
+    assert out.count("missing") == 4
+    assert "to do: about" in out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_finished_runs_become_a_table_beside_the_printed_one(tmp_path, capsys):
+    names = ("heads-x0.5", "heads-x1", "heads-x2")
+    folders = [f"dpw-ablation-{name}-seed1" for name in names] + ["dpw-default-seed1"]
+    for folder in folders:
+        finished(tmp_path / "mini" / folder, seconds={"learn": 1.0, "measure": 2.0})
+    code, out, err = dpw(capsys, "reproduce", "heads", *MINI, "--output", tmp_path, "--json")
+    assert code == 0, err
+    header, *rows = json.loads(out)["heads"]
+    assert [row[0] for row in rows] == ["dpw heads-x0.5", "dpw heads-x1", "dpw heads-x2", "dpw"]
+    assert rows[-1][header.index("last printed")] == "88.3"
+    assert rows[-1][header.index("last difference")] == "-"  # another benchmark
+    assert "| dpw heads-x1 |" in (tmp_path / "heads.md").read_text()
+    assert (tmp_path / "heads.csv").read_text().startswith("row,benchmark")
+
+
+def test_mistakes_are_one_sentence(tmp_path, capsys):
+    code, _, err = dpw(capsys, "reproduce", "tab9", "--output", tmp_path)
+    assert (code, err.count("\n")) == (2, 1)
+    code, _, err = dpw(capsys, "reproduce", "heads", "--benchmark", "mtil", "--output", tmp_path)
+    assert code == 2
+    assert "only mini can stand in" in err

@@ -1,0 +1,43 @@
+"""Every table of the paper names runs that can be carried out, and the rows it prints."""
+
+import pytest
+
+from dpw.benchmarks import list_benchmarks
+from dpw.methods import METHODS, configure
+from dpw.runs.paper_tables import TABLES, lines_of
+from tests.helpers.checks import nonempty
+
+BENCHMARKS = {benchmark.name for benchmark in list_benchmarks()}
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_rows_are_methods_presets_settings_and_benchmarks_that_exist(name):
+    for line in nonempty(TABLES[name].lines):
+        assert line.method in METHODS
+        assert line.benchmark in BENCHMARKS
+        configure(line.method, line.preset, line.settings)
+        if line.printed is not None:
+            assert (line.printed.method, line.printed.protocol) == (line.method, line.protocol)
+
+
+def test_the_tables_of_the_paper_are_all_there():
+    wanted = "mtil mtil-order2 odcl-cil mtil-fs ablations scores condact cutoff prefix-length adapter-weight "
+    wanted += "adapter heads throughput figures"
+    assert set(TABLES) == set(wanted.split())
+
+
+def test_printed_rows_stand_under_their_own_rule_and_protocol():
+    rows = {line.method: line for line in TABLES["odcl-cil"].lines}
+    assert (rows["dpw"].benchmark, rows["dpw"].protocol) == ("odcl-cil", "coop")
+    assert (rows["zscl"].benchmark, rows["zscl"].protocol) == ("odcl-cil-merged", "zscl")
+
+
+def test_a_variant_that_is_the_method_itself_shares_its_run():
+    labels = [line.label for line in TABLES["condact"].lines]
+    assert labels == ["dpw softmax", "dpw sigmoid", "dpw conditional-norm", "dpw"]
+    assert TABLES["condact"].lines[-1].printed.last == 88.3
+    everything = lines_of("all")
+    assert len({(x.method, x.preset, str(x.settings), x.benchmark, x.protocol) for x in everything}) == len(
+        everything
+    )
+    assert len(everything) < sum(len(table.lines) for table in TABLES.values())

@@ -1,0 +1,97 @@
+"""What a result says about where it comes from."""
+
+import re
+import subprocess
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dpw.data.task import Split, Task
+from dpw.runs import provenance
+from dpw.runs.run import resume_run, start_run
+from tests.helpers.checks import nonempty
+from tests.helpers.toy_runs import config
+
+
+@pytest.fixture(scope="module")
+def finished(toy, tmp_path_factory):
+    output = tmp_path_factory.mktemp("traced") / "run"
+    return start_run(config(toy), output), output
+
+
+def test_results_name_program_machine_clip_and_data(finished):
+    found = finished[0]["provenance"]
+    assert re.fullmatch("[0-9a-f]{64}", found["clip"])
+    assert found["device"] == "cpu"
+    assert found["threads"] >= 1
+    assert found["command"]
+    assert {"dpw", "python", "torch", "numpy", "pillow"} <= found["versions"].keys()
+    assert list(found["data"]) == finished[0]["tasks"]
+    assert found["changed"] == {}
+
+
+def test_a_finished_run_is_only_read(finished):
+    before = (finished[1] / "results.json").read_bytes()
+    assert resume_run(finished[1])["provenance"] == finished[0]["provenance"]
+    assert (finished[1] / "results.json").read_bytes() == before
+
+
+def task(folder, labels=(0, 1), size=4, name="0.png"):
+    """A task of two files."""
+    files = []
+    for index in range(2):
+        path = folder / "cats" / name.replace("0", str(index))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * size)
+        files.append(path)
+    return Task("pets", ("cat", "dog"), ("a {}.",), Split.from_files(files, labels))
+
+
+def test_the_digest_of_data_is_about_names_sizes_labels_and_splits(tmp_path):
+    digest = provenance.data_digests([task(tmp_path / "a")])["pets"]
+    assert provenance.data_digests([task(tmp_path / "elsewhere")])["pets"] == digest
+    others = [
+        task(tmp_path / "b", size=5),
+        task(tmp_path / "c", labels=(1, 0)),
+        task(tmp_path / "d", name="x0.png"),
+    ]
+    for other in nonempty(others):
+        assert provenance.data_digests([other])["pets"] != digest
+
+
+def test_images_in_memory_have_names_as_well():
+    split = Split.from_arrays(np.zeros((2, 4, 4), np.uint8), [0, 0], "digits/train")
+    assert provenance._image(split, 1) == "digits/train[1]"
+
+
+def test_a_checkout_has_a_commit_and_may_be_changed(tmp_path):
+    def git(*arguments):
+        author = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+        subprocess.run(["git", "-C", str(tmp_path), *author, *arguments], check=True, capture_output=True)
+
+    package = tmp_path / "package" / "runs"
+    package.mkdir(parents=True)
+    (package / "provenance.py").write_text("")
+    assert provenance.checkout(package) == {"commit": None, "dirty": None}
+    git("init")
+    assert provenance.checkout(package) == {"commit": None, "dirty": None}  # nothing of it is in a commit
+    git("add", ".")
+    git("commit", "-m", "first")
+    found = provenance.checkout(package)
+    assert re.fullmatch("[0-9a-f]{40}", found["commit"])
+    assert found["dirty"] is False
+    (package / "provenance.py").write_text("changed")
+    assert provenance.checkout(package)["dirty"] is True
+
+
+def test_a_run_that_goes_on_elsewhere_says_what_changed():
+    started = {"commit": "a", "device": "cpu", "threads": 2, "versions": {"torch": "1"}}
+    assert provenance.changed(started, started) == {}
+    assert provenance.changed(started, started | {"threads": 8}) == {"threads": 8}
+
+
+def test_a_device_is_named(monkeypatch):
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda _: "Some GPU")
+    assert provenance.device_name(SimpleNamespace(type="cuda")) == "cuda (Some GPU)"
+    assert provenance.device_name(SimpleNamespace(type="cpu")) == "cpu"
