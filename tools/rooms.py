@@ -95,18 +95,21 @@ def _line(places: dict[str, tuple[float, float]], pair: tuple[str, str]) -> str:
     near = layer_of(pair[1]) - layer_of(pair[0]) == 1
     shift = 0 if near else (BOX / 2 + 14 * (layer_of(pair[1]) - layer_of(pair[0]))) * (1 if x2 >= x1 else -1)
     top, bottom = (x1 + BOX / 2, y1 + HEIGHT), (x2 + BOX / 2, y2)
-    curve = f"M{top[0]} {top[1]} C{top[0] + shift} {top[1] + 30} {bottom[0] + shift} {bottom[1] - 30} {bottom[0]} {bottom[1]}"
-    return f'<path d="{curve}" fill="none" stroke="#5b7" stroke-opacity="{1 if near else 0.35}" stroke-width="1.5"/>'
+    turns = f"{top[0] + shift} {top[1] + 30} {bottom[0] + shift} {bottom[1] - 30}"
+    curve = f"M{top[0]} {top[1]} C{turns} {bottom[0]} {bottom[1]}"
+    look = f'fill="none" stroke="#5b7" stroke-opacity="{1 if near else 0.35}" stroke-width="1.5"'
+    return f'<path d="{curve}" {look}/>'
 
 
 def _box(place: tuple[float, float], room: str) -> str:
     """One room with what it is for."""
     x, y = place
     middle = x + BOX / 2
+    words = f'x="{middle}" text-anchor="middle"'
     return (
         f'<g><rect x="{x}" y="{y}" width="{BOX}" height="{HEIGHT}" rx="8" fill="#f4f7f5" stroke="#2a5"/>'
-        f'<text x="{middle}" y="{y + 26}" text-anchor="middle" font-weight="bold" font-size="16">{room}</text>'
-        f'<text x="{middle}" y="{y + 47}" text-anchor="middle" font-size="13">{escape(SAYS[room])}</text></g>'
+        f'<text {words} y="{y + 26}" font-weight="bold" font-size="16">{room}</text>'
+        f'<text {words} y="{y + 47}" font-size="13">{escape(SAYS[room])}</text></g>'
     )
 
 

@@ -44,8 +44,8 @@ def _images(split: Split) -> Iterator[str]:
 
 def _common_folder(paths: Sequence[str]) -> str:
     """The folder that holds all files, as near to them as can be."""
-    absolute = [os.path.abspath(path) for path in paths]  # noqa: PTH100 (links stay links)
-    return os.path.dirname(os.path.commonprefix([min(absolute), max(absolute)])) if paths else ""  # noqa: PTH120
+    folders = [os.path.dirname(os.path.abspath(path)) for path in paths]  # noqa: PTH100, PTH120 (links stay links)
+    return os.path.commonpath([min(folders), max(folders)]) if paths else ""
 
 
 def _size(path: str) -> int:
