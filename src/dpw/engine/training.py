@@ -23,6 +23,7 @@ from dpw.engine.optimization import (
 )
 from dpw.errors import Interrupted
 from dpw.methods.base import Method
+from dpw.methods.config import told_apart
 from dpw.methods.tensors import add_prefix, strip_prefix
 from dpw.storage.checkpoint import CLIP_SETTINGS, Position, TrainingCheckpoint
 from dpw.storage.logs import MetricsLog
@@ -208,7 +209,7 @@ def training_identity(method: Method, task: Task, seed: int) -> dict[str, Any]:
     """What an interrupted training must still be to go on: method, settings, CLIP, task and images."""
     return {
         "method": method.name,
-        "config": method.config.model_dump(mode="json"),
+        "config": told_apart(method.config),
         "backbone": method.backbone.weights_fingerprint(),
         CLIP_SETTINGS: method.backbone.settings(),
         "learned": method.task_names,

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -39,7 +39,12 @@ class TrainingConfig(Settings):
 
 
 class MethodConfig(Settings):
-    """Settings every method has."""
+    """Settings every method has.
+
+    `absent` says what a stored configuration means that lacks a setting because it is older than it.
+    """
+
+    absent: ClassVar[Mapping[str, Any]] = {}
 
     seed: int = Field(0, ge=0)
     training: TrainingConfig = TrainingConfig()
@@ -61,6 +66,15 @@ def build(kind: type[Config], values: Mapping[str, Any]) -> Config:
     except ValidationError as error:
         problems = [_sentence(kind, detail) for detail in error.errors()]
         raise InputError(f"{len(problems)} wrong setting(s): " + "; ".join(problems)) from error
+
+
+def told_apart(config: MethodConfig) -> dict[str, Any]:
+    """Settings as plain values without those at the value that a missing one stands for.
+
+    So settings that were stored before a new one existed compare equal to the same settings today.
+    """
+    values, absent = config.model_dump(mode="json"), config.absent
+    return {key: value for key, value in values.items() if key not in absent or value != absent[key]}
 
 
 def merge(kind: type[BaseModel], base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
