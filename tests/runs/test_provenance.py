@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from dpw.data.task import Split, Task
 from dpw.runs import provenance
@@ -92,6 +93,7 @@ def test_a_run_that_goes_on_elsewhere_says_what_changed():
 
 
 def test_a_device_is_named(monkeypatch):
-    monkeypatch.setattr("torch.cuda.get_device_name", lambda _: "Some GPU")
-    assert provenance.device_name(SimpleNamespace(type="cuda")) == "cuda (Some GPU)"
-    assert provenance.device_name(SimpleNamespace(type="cpu")) == "cpu"
+    assert provenance.device_name(torch.device("cpu")) == "cpu"
+    named = SimpleNamespace(get_device_name=lambda _: "Some GPU")
+    monkeypatch.setattr(torch, "get_device_module", lambda _: named)
+    assert provenance.device_name(torch.device("meta")) == "meta (Some GPU)"

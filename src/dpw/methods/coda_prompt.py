@@ -40,6 +40,8 @@ class CODAPrompt(PromptPool):
     are frozen but go on being used, so a new task still changes the prompts of old images. Where the space
     is too narrow for more orthogonal directions, a component starts at random. **There is no zero-shot
     ability.**
+
+    As L2P this is CoLeCLIP's port to CLIP's image tower, trained 500 steps of 128 a task as there.
     """
 
     name = "coda-prompt"

@@ -1,7 +1,8 @@
 """GIFT: distil the previous model on synthetic image-prompt pairs, with a Fisher-weighted anchor."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -38,6 +39,8 @@ class GIFTConfig(FineTuneConfig):
     the names in the file `synthetic_classes` (the authors': ImageNet's) or from `reference_sentences`, and
     from the earlier tasks' prompts.
     """
+
+    absent: ClassVar[Mapping[str, Any]] = {"synthetic_classes": None}
 
     synthetic: str | None = None
     synthetic_images: int = Field(1000, ge=1)

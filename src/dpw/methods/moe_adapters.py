@@ -106,8 +106,8 @@ class MoEAdapters(Method):
     - the winning task repeats it worse than almost all of its own images. The public threshold, 0.0655,
       belongs to AlexNet's features, so by default each task finds its own: it keeps every fifth image apart
       and rejects what is worse than 99 % of these (`reject_quantile`). Where a batch votes, its mean error
-      is compared with the mean errors of random batches of 128 such images. `reject_threshold=0.06` sets
-      one number for all.
+      is compared with what 99 % of the mean errors of single classes would be, because test images often
+      come class by class. `reject_threshold=0.06` sets one number for all.
     - an autoencoder of reference images repeats it better. The public code uses TinyImageNet; give
       `reference_images=FOLDER`. **Without reference images this autoencoder does not exist, and only the
       threshold rejects**, which single images of another domain often pass; a run says so at its start.

@@ -67,9 +67,8 @@ def device_name(device: Any) -> str:
     """The kind of a device and, of an accelerator, what it is called."""
     import torch
 
-    if device.type == "cuda":
-        return f"cuda ({torch.cuda.get_device_name(device)})"
-    return str(device.type)
+    called = getattr(torch.get_device_module(device), "get_device_name", None)
+    return str(device.type) if called is None else f"{device.type} ({called(device)})"
 
 
 def data_digests(tasks: Iterable[Task]) -> dict[str, str]:

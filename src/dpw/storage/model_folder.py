@@ -271,7 +271,7 @@ def _method_class(folder: Path, content: Mapping[str, Any]) -> type[Method]:
     return METHODS[name]
 
 
-def _identity(content: Mapping[str, Any], weights_alone: bool) -> dict[str, Any]:
+def _identity(content: Mapping[str, Any], weights_alone: bool = False) -> dict[str, Any]:
     """What two models must share to exchange tasks; how a task was trained does not matter.
 
     Of models from earlier versions only the weights of their CLIP are known.

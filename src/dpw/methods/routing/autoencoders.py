@@ -4,6 +4,7 @@ The public code of MoE-Adapters looks at images with an ImageNet AlexNet; here t
 features of the frozen CLIP itself, so that no second network is needed.
 """
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -24,8 +25,6 @@ from dpw.methods.routing.route import Route, route_by_score
 REFERENCE = "reference"
 BATCH = 64
 HOLD_OUT = 5  # every fifth image only sets the threshold
-VOTERS = 128  # images of a batch that decides together, as the public code evaluates
-DRAWS = 1000  # random batches whose mean errors set the threshold of a vote
 
 
 class AutoencoderConfig(RoutedConfig):
@@ -33,7 +32,7 @@ class AutoencoderConfig(RoutedConfig):
 
     `reject_threshold` is 0.0655 (few-shot 0.0585 or 0.06) in the public code, for AlexNet's features; without
     it each task rejects what it repeats worse than `reject_quantile` of its own images, some of which are
-    kept apart for this; where a batch votes, worse than that share of batches of its own images.
+    kept apart for this; where a batch votes, worse than that share of its classes' means would be.
     """
 
     router_blocks: int = Field(3, ge=1)
@@ -84,23 +83,31 @@ class AutoencoderRouter:
 
     def fit(self, backbone: Backbone, images: TaskImages, task: str) -> TaskAutoencoder:
         """The autoencoder of a task from its training images."""
-        features = self._task_features(backbone, images, task)
+        features, labels = self._task_features(backbone, images, task)
         # An image that was trained on is repeated better than a new one, so some are kept apart.
         held_out = torch.arange(len(features)) % HOLD_OUT == HOLD_OUT - 1
         if self.config.reject_threshold is not None or int(held_out.sum()) < 2:
             held_out = torch.zeros_like(held_out)
         model = self._autoencoder(features[~held_out], self.config.router_iterations, task)
         with torch.no_grad():
-            error = model.error(features[held_out] if bool(held_out.any()) else features)
-        threshold = -self._compared(error, task).quantile(self.config.reject_quantile)
+            chosen = held_out if bool(held_out.any()) else torch.ones_like(held_out)
+            error = model.error(features[chosen])
+        threshold = -self._worst(error, labels[chosen])
         return stored_autoencoder({**model.state_dict(), "least": threshold}, TaskAutoencoder)
 
-    def _compared(self, error: Tensor, task: str) -> Tensor:
-        """The errors `(n,)` as the decision sees them: of single images, or the means of random batches."""
-        if self.config.decision == "per-image":
-            return error
-        rows = torch.randint(len(error), (DRAWS, VOTERS), generator=seeded(self.config.seed, task, "vote"))
-        return error[rows.to(error.device)].mean(dim=1)
+    def _worst(self, error: Tensor, labels: Tensor) -> Tensor:
+        """The largest error that a task accepts, from errors `(n,)` of its own images, as it is compared.
+
+        For single images it is a quantile of these. The mean of a batch varies far less, but test images
+        often come class by class: it stays below the mean of the classes' means plus a few deviations.
+        """
+        quantile = self.config.reject_quantile
+        if self.config.decision == "per-image" or quantile == 1:
+            return error.quantile(quantile)
+        means = torch.stack([error[labels == label].mean() for label in sorted(set(labels.tolist()))])
+        if len(means) == 1:
+            return error.quantile(quantile)
+        return means.mean() + statistics.NormalDist().inv_cdf(quantile) * means.std()
 
     def fit_reference(self, backbone: Backbone, images: Split, cache: PixelCache) -> Autoencoder:
         """What images of no task look like."""
@@ -128,17 +135,18 @@ class AutoencoderRouter:
         )
         return model
 
-    def _task_features(self, backbone: Backbone, images: TaskImages, stream: object) -> Tensor:
-        """Features of a random part of the task's images, small enough to be kept at once."""
+    def _task_features(self, backbone: Backbone, images: TaskImages, stream: object) -> tuple[Tensor, Tensor]:
+        """Features and labels of a random part of the task's images, small enough to be kept at once."""
         wanted = torch.zeros(len(images), dtype=torch.bool)
         wanted[self._some_rows(len(images), stream)] = True
-        found, start = [], 0
-        for pixels, _ in images.batches():
-            chosen = pixels[wanted[start : start + len(pixels)].to(pixels.device)]
+        found, kept, start = [], [], 0
+        for pixels, labels in images.batches():
+            chosen = wanted[start : start + len(pixels)].to(pixels.device)
             start += len(pixels)
-            if len(chosen):
-                found.append(self.early_features(backbone, chosen))
-        return torch.cat(found)
+            if bool(chosen.any()):
+                found.append(self.early_features(backbone, pixels[chosen]))
+                kept.append(labels[chosen])
+        return torch.cat(found), torch.cat(kept)
 
     def _some_rows(self, count: int, stream: object) -> list[int]:
         """A random choice of at most `router_images` rows, in order."""
