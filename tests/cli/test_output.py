@@ -61,6 +61,10 @@ def test_a_table_holds_no_formula(toy, tmp_path):
     changed = yaml.replace("data/birds", f"data/birds\n    name: {json.dumps(evil.replace('/', ''))}")
     (tmp_path / "world" / "toy.yaml").write_text(changed)
     run(tmp_path / "world", tmp_path / "run", method="zero-shot", settings={})
-    cells = [cell for row in csv.reader((tmp_path / "run" / "accuracy.csv").read_text().splitlines()) for cell in row]
+    cells = [
+        cell
+        for row in csv.reader((tmp_path / "run" / "accuracy.csv").read_text().splitlines())
+        for cell in row
+    ]
     assert any(evil[:4] in cell for cell in cells)
     assert not any(cell.startswith(("=", "+", "@")) for cell in cells)

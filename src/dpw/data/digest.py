@@ -45,7 +45,7 @@ def _images(split: Split) -> Iterator[str]:
 def _common_folder(paths: Sequence[str]) -> str:
     """The folder that holds all files, as near to them as can be."""
     absolute = [os.path.abspath(path) for path in paths]  # noqa: PTH100 (links stay links)
-    return os.path.dirname(os.path.commonprefix([min(absolute), max(absolute)])) if paths else ""  # noqa: PTH120
+    return os.path.commonpath([os.path.dirname(path) for path in absolute]) if paths else ""  # noqa: PTH120
 
 
 def _size(path: str) -> int:
