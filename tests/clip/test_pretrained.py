@@ -93,7 +93,9 @@ def test_absurd_preprocessing_is_refused(tmp_path, values):
         Backbone.from_pretrained(folder)
 
 
-@pytest.mark.parametrize("name", ["../secret.safetensors", "/etc/passwd", "sub/model.safetensors", "x.bin", 7])
+@pytest.mark.parametrize(
+    "name", ["../secret.safetensors", "/etc/passwd", "sub/model.safetensors", "x.bin", 7]
+)
 def test_an_index_that_names_weights_outside_is_refused(tmp_path, name):
     folder = save_tiny(tmp_path / "clip")
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))

@@ -40,7 +40,7 @@ def test_pipes_and_devices_are_refused_at_once(tmp_path):
 def test_the_limit_on_pixels_can_be_raised_and_lowered(tmp_path, monkeypatch):
     Image.new("RGB", (100, 50)).save(tmp_path / "a.png")
     monkeypatch.setenv("DPW_MAX_PIXELS", "4999")
-    with pytest.raises(InputError, match="100 x 50 pixels.*DPW_MAX_PIXELS"):
+    with pytest.raises(InputError, match=r"100 x 50 pixels.*DPW_MAX_PIXELS"):
         first_image(tmp_path / "a.png")
     monkeypatch.setenv("DPW_MAX_PIXELS", "5000")
     assert first_image(tmp_path / "a.png").size == (100, 50)

@@ -50,12 +50,29 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
-WORDS = st.sampled_from(
-    "learn predict tasks forget resume run compare report figures explain benchmarks methods list export import "
-    "--into --model --method --name --template --preset --set --seed --seeds --top --classes --json --order "
-    "--shots --protocol --output --only --backbone --format --discard-unfinished --checkpoint-seconds "
-    "training.epochs=1 gate=x nowhere . / .. 0 -1 nan 1e999 {} x.png csv diki --help --version".split()
-) | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
+COMMANDS = ["learn", "predict", "tasks", "forget", "resume", "run", "compare", "report", "figures", "explain"]
+COMMANDS += ["benchmarks", "methods", "list", "export", "import"]
+OPTIONS = ["into", "model", "method", "name", "template", "preset", "set", "seed", "seeds", "top", "classes"]
+OPTIONS += ["json", "order", "shots", "protocol", "output", "only", "backbone", "format", "help", "version"]
+OPTIONS += ["discard-unfinished", "checkpoint-seconds", "allow-download"]
+OTHERS = [
+    "training.epochs=1",
+    "gate=x",
+    "nowhere",
+    ".",
+    "/",
+    "..",
+    "0",
+    "-1",
+    "nan",
+    "1e999",
+    "{}",
+    "x.png",
+    "csv",
+]
+WORDS = st.sampled_from([*COMMANDS, *(f"--{option}" for option in OPTIONS), *OTHERS]) | st.text(
+    st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12
+)
 
 
 def set_at(content, place: int, value):
@@ -95,7 +112,11 @@ def test_command_lines(tmp_path_factory, words):
     out = io.StringIO()
     try:
         os.chdir(empty)
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), pytest.raises(SystemExit) as stop:
+        with (
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(out),
+            pytest.raises(SystemExit) as stop,
+        ):
             main()
     finally:
         sys.argv = before
@@ -109,7 +130,13 @@ def test_command_lines(tmp_path_factory, words):
 @given(st.integers(0, 1000), VALUES)
 def test_benchmark_files(toy, tmp_path_factory, place, value):
     path = tmp_path_factory.mktemp("yaml") / "b.yaml"
-    content = {"name": "b", "setting": "task-incremental", "shots": 1, "order": ["birds"], "templates": ["a {}"]}
+    content = {
+        "name": "b",
+        "setting": "task-incremental",
+        "shots": 1,
+        "order": ["birds"],
+        "templates": ["a {}"],
+    }
     content["tasks"] = [{"folder": str(toy / "data" / "birds"), "name": "birds", "val_fraction": 0.1}]
     path.write_text(json.dumps(set_at(content, place, value)))
     with contextlib.suppress(DpwError):
@@ -117,7 +144,10 @@ def test_benchmark_files(toy, tmp_path_factory, place, value):
 
 
 @fuzzed()
-@given(st.text(max_size=80) | st.sampled_from(["[" * 3000, "a: &a [*a]", "!!python/object:os.system x", "- " * 500]))
+@given(
+    st.text(max_size=80)
+    | st.sampled_from(["[" * 3000, "a: &a [*a]", "!!python/object:os.system x", "- " * 500])
+)
 def test_benchmark_files_of_any_text(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("yaml") / "b.yaml"
     path.write_text(text, encoding="utf-8", errors="surrogatepass")

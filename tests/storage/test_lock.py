@@ -60,7 +60,7 @@ def test_without_locks_of_the_system_the_file_is_the_lock(tmp_path, monkeypatch,
     path = tmp_path / lock.FILE
     path.write_text(json.dumps({"pid": 1, "host": "elsewhere", "since": "2026-01-01"}) + "\n")
     with (
-        pytest.raises(InputError, match="process 1 on elsewhere since 2026-01-01.*delete"),
+        pytest.raises(InputError, match=r"process 1 on elsewhere since 2026-01-01.*delete"),
         lock.writing(tmp_path),
     ):
         pytest.fail("the holder may be alive")
@@ -120,7 +120,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(lock.os, "open", refuse)
-    with pytest.raises(StorageError, match="cannot write .*Permission denied"), lock.writing(tmp_path):
+    with pytest.raises(StorageError, match=r"cannot write .*Permission denied"), lock.writing(tmp_path):
         pytest.fail("it cannot be written")
 
 

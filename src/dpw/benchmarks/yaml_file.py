@@ -119,9 +119,7 @@ def read_benchmark(path: Path) -> Benchmark:
     """Read a benchmark file; paths in it are relative to its own folder."""
     try:
         if path.stat().st_size > LARGEST_FILE:
-            raise InputError(
-                f"{path} has more than {LARGEST_FILE} bytes; give a YAML list of tasks"
-            )
+            raise InputError(f"{path} has more than {LARGEST_FILE} bytes; give a YAML list of tasks")
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read ({error}); give a YAML file with a list of tasks") from error

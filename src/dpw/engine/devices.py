@@ -52,7 +52,8 @@ def bfloat16_problem() -> str | None:
     if default_device().type != "cpu":
         return None
     try:
-        done = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, timeout=120, check=False)
+        command = [sys.executable, "-c", TRIAL]
+        done = subprocess.run(command, capture_output=True, timeout=120, check=False)  # noqa: S603 (our own)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"a trial of it on this machine did not end ({type(error).__name__})"
     if done.returncode == 0:

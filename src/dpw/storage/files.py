@@ -85,7 +85,7 @@ def write_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> dic
 
 
 def commit(path: Path, content: Mapping[str, Any] | None, entries: Entries, before: Entries) -> None:
-    """Replace the JSON at `path` (None: remove it), then delete the tensor files that no entry names any more.
+    """Replace the JSON at `path` (None: remove it), then delete tensor files that no entry names any more.
 
     `before` are the entries of the state that is replaced. The caller holds the folder's lock.
     """
