@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test test-real demo table lint types unit soak slow bench bench-quick site format clean gallery
+.PHONY: test test-real demo table lint types unit soak fuzz slow bench bench-quick site format clean gallery
 
 test: lint types unit
 
@@ -40,9 +40,13 @@ demo: $(STAMP)
 table: $(STAMP)
 	$(BIN)/python tools/table.py
 
-# Two hundred kills instead of twenty.
+# Hundreds of kills and power cuts over six methods and `learn`; see docs/reliability.md.
 soak: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow tests/runs/test_run.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow tests/runs/test_run.py tests/runs/test_run_soak.py
+
+# Mutated input of every kind for about an hour; the suite does the same for a minute.
+fuzz: $(STAMP)
+	DPW_FUZZ_EXAMPLES=4000 OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 tests/repository/test_fuzz.py
 
 slow: $(STAMP)
 	$(BIN)/pytest -m slow

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpw import functional as dpw
+from tests.helpers.bfloat16 import needs_bfloat16
 
 shapes = st.tuples(st.integers(1, 3), st.sampled_from([1, 2, 4]), st.integers(1, 6), st.integers(1, 8))
 
@@ -173,6 +174,8 @@ def test_metrics_refuse_incomplete_matrices(bad):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_any_floating_type(dtype):
+    if dtype == torch.bfloat16:
+        needs_bfloat16()
     parts = [tensor(0, 2, 5, 8), tensor(1, 2, 8, 3), tensor(2, 2, 5, 3), tensor(3, 3, 8)]
     parts += [tensor(4, 8, 2), tensor(5, 2, 8), tensor(6, 8)]
     out = dpw.dpw_residual(

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from dpw.clip.adaptation import Adaptation
 from dpw.clip.backbone import Backbone
 from dpw.errors import InputError
+from tests.helpers.bfloat16 import needs_bfloat16
 from tests.helpers.golden_cases import assert_close, load
 from tests.helpers.tiny_clip import golden_backbone, save_tiny, tiny_backbone, tiny_clip
 
@@ -91,6 +92,7 @@ def test_uint8_pixels_are_normalised_like_transformers_does(backbone):
 
 
 def test_float64_and_bfloat16_autocast_run(backbone):
+    needs_bfloat16()
     pixels = torch.randn(2, 3, 16, 16)
     plain = backbone.encode_images(pixels)
     with torch.autocast(pixels.device.type, dtype=torch.bfloat16):

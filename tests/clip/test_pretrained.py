@@ -68,3 +68,55 @@ def test_a_broken_torchvision_is_named(folder, tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     if done.returncode:  # where transformers does not touch torchvision, nothing is broken
         assert "pip uninstall torchvision" in done.stderr.splitlines()[-1], done.stderr[-800:]
+
+
+ABSURD = [
+    {"size": {"shortest_edge": 10**9}},
+    {"size": {"shortest_edge": 0}},
+    {"size": "big"},
+    {"crop_size": {"height": -1, "width": 5}},
+    {"crop_size": {"height": 2.5, "width": 5}},
+    {"resample": 99},
+    {"image_std": [0, 0, 0]},
+    {"image_std": [1, 1]},
+    {"image_mean": [float("nan")] * 3},
+    {"rescale_factor": float("inf")},
+]
+
+
+@pytest.mark.parametrize("values", ABSURD, ids=str)
+def test_absurd_preprocessing_is_refused(tmp_path, values):
+    folder = save_tiny(tmp_path / "clip")
+    path = folder / "preprocessor_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    with pytest.raises(InputError, match=r"preprocessor_config\.json"):
+        Backbone.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret.safetensors", "/etc/passwd", "sub/model.safetensors", "x.bin", 7]
+)
+def test_an_index_that_names_weights_outside_is_refused(tmp_path, name):
+    folder = save_tiny(tmp_path / "clip")
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
+    with pytest.raises(InputError, match="no weights file of"):
+        Backbone.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("file", ["config.json", "preprocessor_config.json", "model.safetensors.index.json"])
+def test_deep_json_is_one_sentence(tmp_path, file):
+    folder = save_tiny(tmp_path / "clip")
+    (folder / file).write_text('{"a":' * 200_000)
+    with pytest.raises(InputError, match=file):
+        Backbone.from_pretrained(folder)
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    folder = save_tiny(tmp_path / "clip")
+    weights = load_file(folder / "model.safetensors")
+    weights["visual_projection.weight"][0, 0] = float("nan")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match="NaN or infinite"):
+        Backbone.from_pretrained(folder)

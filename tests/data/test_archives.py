@@ -77,3 +77,19 @@ def test_damaged_archives_get_one_sentence(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=name.replace(".", r"\.")):
         unpack(tmp_path / name, tmp_path)
+
+
+def test_encrypted_archives_and_endless_names_are_one_sentence(tmp_path):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.txt", "one")
+    content = path.read_bytes()
+    for mark in (b"PK\x03\x04", b"PK\x01\x02"):  # set the bit of encryption in both headers
+        place = content.index(mark) + (6 if mark == b"PK\x03\x04" else 8)
+        content = content[:place] + bytes([content[place] | 1]) + content[place + 1 :]
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="is encrypted"):
+        unpack(path, tmp_path / "out")
+    for name in ("x" * 300, "a/" * 600 + "b"):
+        with pytest.raises(InputError, match="endless name"):
+            unpack(tar(tmp_path / "b.tar.gz", [(name, b"")]), tmp_path / "out")

@@ -120,3 +120,43 @@ def test_a_folder_that_is_no_dataset_gets_one_sentence(tmp_path):
     with pytest.raises(InputError, match="cannot be loaded") as caught:
         Task.from_dataset(tmp_path / "pets")
     assert "\n" not in str(caught.value)
+
+
+CARDS = [
+    "configs:\n- config_name: default\n  data_files: ../outside.csv",
+    "configs:\n- config_name: default\n  data_files:\n  - split: train\n    path: /etc/passwd",
+    "configs:\n- config_name: default\n  data_dir: ../..",
+    "configs:\n- config_name: default\n  data_files: https://example.org/x.csv",
+]
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize("card", CARDS)
+def test_a_card_that_names_files_outside_is_refused(tmp_path, card):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "README.md").write_text(f"---\n{card}\n---\nA dataset.\n")
+    (tmp_path / "data" / "train.csv").write_text("image,label\na.png,a\n")
+    with pytest.raises(InputError, match="outside its folder"):
+        Task.from_dataset(tmp_path / "data")
+
+
+def test_a_state_that_names_files_outside_is_refused(tmp_path):
+    (tmp_path / "state.json").write_text('{"_data_files": [{"filename": "../../secret.arrow"}]}')
+    (tmp_path / "dataset_info.json").write_text("{}")
+    with pytest.raises(InputError, match="outside its folder"):
+        Task.from_dataset(tmp_path)
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_mistyped_name_in_a_benchmark_file_does_not_reach_the_network(tmp_path, monkeypatch):
+    import datasets
+    from huggingface_hub import constants
+
+    from dpw.benchmarks import load_benchmark
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    (tmp_path / "b.yaml").write_text("tasks:\n  - dataset: mistyped/folder\n")
+    with pytest.raises(InputError, match="allow_download"):
+        load_benchmark(tmp_path / "b.yaml").describe()
+    assert not constants.HF_HUB_OFFLINE

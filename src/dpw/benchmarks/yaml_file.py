@@ -15,6 +15,8 @@ from dpw.data.public import get_dataset
 from dpw.data.task import DEFAULT_TEMPLATES, Task
 from dpw.errors import InputError
 
+LARGEST_FILE = 1_000_000
+
 
 class _Strict(BaseModel):
     """A part of the file in which unknown words are mistakes."""
@@ -62,6 +64,7 @@ class _DatasetEntry(_Common):
     train_split: str = "train"
     val_split: str | None = None
     test_split: str | None = "test"
+    allow_download: bool = False
 
 
 class _PublicEntry(_Strict):
@@ -115,10 +118,14 @@ class WrittenTask:
 def read_benchmark(path: Path) -> Benchmark:
     """Read a benchmark file; paths in it are relative to its own folder."""
     try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise InputError(f"{path} has more than {LARGEST_FILE} bytes; give a YAML list of tasks")
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read ({error}); give a YAML file with a list of tasks") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
         reason = " ".join(str(error).split())
         raise InputError(f"{path} is not valid YAML ({reason}); correct that line") from error
     if not isinstance(content, dict):

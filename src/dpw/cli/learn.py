@@ -243,6 +243,6 @@ def parse_settings(settings: list[str] | None) -> dict[str, Any]:
             raise InputError(f"--set {setting!r} is not of the form key=value")
         try:
             parsed[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise InputError(f"--set {setting!r}: the value cannot be read") from error
     return parsed

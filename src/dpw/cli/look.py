@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpw.cli.learn import Backbone, Json
+from dpw.cli.learn import AllowDownload, Backbone, Json
 from dpw.cli.output import say
 
 
@@ -84,6 +84,7 @@ def explain(
     ] = None,
     classes: Annotated[str | None, typer.Option(help="Choose between these, separated by commas.")] = None,
     backbone: Backbone = None,
+    allow_download: AllowDownload = False,
     as_json: Json = False,
 ) -> None:
     """Say what was predicted, which task was identified and how surely, and draw what every token took."""
@@ -96,7 +97,7 @@ def explain(
 
     inside = RunFolder(model).model
     folder = inside if is_model(inside) else Path(model)
-    learner = ContinualCLIP.from_pretrained(folder, backbone=backbone)
+    learner = ContinualCLIP.from_pretrained(folder, backbone=backbone, allow_download=allow_download)
     chosen = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
     found = find_reasons(learner, image, classes=chosen)
     picture = output or Path(f"{image.stem}-explained.png")

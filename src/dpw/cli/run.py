@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpw.cli.learn import CheckpointSeconds, Json, parse_settings
+from dpw.cli.learn import AllowDownload, CheckpointSeconds, Json, parse_settings
 from dpw.cli.output import say, say_error
 
 if TYPE_CHECKING:
@@ -139,12 +139,19 @@ def _with_terminal(folder: Path, checkpoint_seconds: float, work: Any) -> dict[s
 def resume(
     folder: Annotated[Path, typer.Argument(help="The folder of a run.")],
     checkpoint_seconds: CheckpointSeconds = 30.0,
+    allow_download: AllowDownload = False,
     as_json: Json = False,
 ) -> None:
     """Go on with an interrupted run; it ends as if it had never stopped."""
+    from dataclasses import replace
+
     from dpw.runs.run import resume_run
 
-    _show([_with_terminal(folder, checkpoint_seconds, lambda options: resume_run(folder, options))], as_json)
+    def work(options: Any) -> dict[str, Any]:
+        """Resume, with the network only if it is allowed."""
+        return resume_run(folder, replace(options, allow_download=allow_download))
+
+    _show([_with_terminal(folder, checkpoint_seconds, work)], as_json)
 
 
 def _show(results: list[dict[str, Any]], as_json: bool) -> None:

@@ -20,6 +20,7 @@ from dpw.errors import InputError
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 
+LONGEST_SIDE = 4096  # pixels
 LARGEST = 16_000_000  # pixels of a resized image, before its centre is cut out
 Pixels = npt.NDArray[np.uint8]
 
@@ -45,7 +46,9 @@ class Preprocessing:
             try:
                 config = json.loads(path.read_text(encoding="utf-8"))
                 return cls.from_config(config.get("image_processor", config))
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
+            except InputError as error:
+                raise InputError(f"{path}: {error}") from error
+            except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 raise InputError(f"{path} is not a CLIP image preprocessing file: {error}") from error
         raise InputError(f"{folder} has no preprocessor_config.json; copy it from the model it was made from")
 
@@ -58,7 +61,7 @@ class Preprocessing:
             size = size["shortest_edge"] if "shortest_edge" in size else (size["height"], size["width"])
         if isinstance(crop, dict):
             crop = (crop["height"], crop["width"])
-        return cls(
+        found = cls(
             size=size if config.get("do_resize", True) else None,
             crop=((crop, crop) if isinstance(crop, int) else tuple(crop))
             if config.get("do_center_crop", True)
@@ -68,6 +71,23 @@ class Preprocessing:
             mean=tuple(config.get("image_mean", CLIP_MEAN)) if config.get("do_normalize", True) else None,
             std=tuple(config.get("image_std", CLIP_STD)) if config.get("do_normalize", True) else None,
         )
+        found.refuse_absurd()
+        return found
+
+    def refuse_absurd(self) -> None:
+        """Refuse values that no image model has: they would only cost memory or give no numbers."""
+        sides = [*(self.size if isinstance(self.size, tuple) else (self.size,)), *(self.crop or ())]
+        for side in sides:
+            if side is not None and (type(side) is not int or not 1 <= side <= LONGEST_SIDE):
+                raise InputError(f"an image side of {side!r} pixels; expected 1 to {LONGEST_SIDE}")
+        if self.resample not in list(Image.Resampling):
+            raise InputError(f"resample is {self.resample}; expected 0 to {max(Image.Resampling)}")
+        for name, values in {"image_mean": self.mean, "image_std": self.std}.items():
+            if values is not None and (len(values) != 3 or not all(map(_is_number, values))):
+                raise InputError(f"{name} is {values!r:.80}; expected three numbers")
+        scaled = self.scale is None or _is_number(self.scale)
+        if not scaled or any(value <= 0 for value in self.std or ()):
+            raise InputError(f"image_std {self.std} and rescale_factor {self.scale} must be positive numbers")
 
     def to_config(self) -> dict[str, Any]:
         """Give the fields of transformers' `CLIPImageProcessor` back, for `preprocessor_config.json`."""
@@ -138,6 +158,11 @@ class Preprocessing:
         height, width = self.crop
         left, top = (image.width - width) // 2, (image.height - height) // 2
         return image.crop((left, top, left + width, top + height))
+
+
+def _is_number(value: object) -> bool:
+    """Whether a value is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _area(size: tuple[int, int]) -> int:

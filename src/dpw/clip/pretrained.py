@@ -13,6 +13,7 @@ from dpw.clip.preprocessing import Preprocessing
 from dpw.errors import InputError
 
 EMBEDDED = {"mini": Path(__file__).parent / "mini"}
+SHARD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\.safetensors")
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
@@ -53,7 +54,7 @@ def check_folder(folder: Path) -> None:
         raise InputError(f"{folder} is not a model folder: it has no config.json")
     try:
         kind = json.loads(path.read_text(encoding="utf-8")).get("model_type")
-    except (ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{path} is not valid JSON ({error}): copy it again from the original model"
         ) from error
@@ -64,10 +65,25 @@ def check_folder(folder: Path) -> None:
     weights = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
     if not any((folder / name).is_file() for name in weights):
         raise InputError(f"{folder} has no weights: expected model.safetensors beside config.json")
+    _refuse_weights_outside(folder)
     # transformers would silently make an empty tokeniser.
     pair = (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file()
     if not pair and not (folder / "tokenizer.json").is_file():
         raise InputError(f"{folder} has no tokeniser: expected tokenizer.json, or vocab.json and merges.txt")
+
+
+def _refuse_weights_outside(folder: Path) -> None:
+    """Refuse an index of weights that names files which do not lie in the folder itself."""
+    path = folder / "model.safetensors.index.json"
+    if not path.is_file():
+        return
+    try:
+        names = set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values())
+        outside = sorted(str(name) for name in names if not SHARD.fullmatch(str(name)))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{path} is not an index of weights: copy it again from the original") from error
+    if outside:
+        raise InputError(f"{path} names {outside[0]!r}, which is no weights file of {folder}: refused")
 
 
 def fetch(name: str, allow_download: bool = True) -> Path:
@@ -120,7 +136,11 @@ def _load(folder: Path, name: str) -> tuple[Any, Preprocessing, Any]:
         raise InputError(
             f"{name}: {len(lost)} weights are missing or of another shape, the first is {lost[0]}"
         )
-    return clip.float(), preprocessing, tokenizer
+    clip = clip.float()
+    for key, tensor in clip.state_dict().items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise InputError(f"{name}: the weights {key} hold NaN or infinite values: copy the model again")
+    return clip, preprocessing, tokenizer
 
 
 def _import_clip() -> tuple[Any, Any]:

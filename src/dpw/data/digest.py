@@ -44,8 +44,8 @@ def _images(split: Split) -> Iterator[str]:
 
 def _common_folder(paths: Sequence[str]) -> str:
     """The folder that holds all files, as near to them as can be."""
-    folders = [os.path.dirname(os.path.abspath(path)) for path in paths]  # noqa: PTH100, PTH120 (links stay links)
-    return os.path.commonpath([min(folders), max(folders)]) if paths else ""
+    absolute = [os.path.abspath(path) for path in paths]  # noqa: PTH100 (links stay links)
+    return os.path.commonpath([os.path.dirname(path) for path in absolute]) if paths else ""  # noqa: PTH120
 
 
 def _size(path: str) -> int:

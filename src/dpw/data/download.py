@@ -69,10 +69,10 @@ def fetch(download: Download, folder: Path, progress: Progress) -> Path:
                 f"{download.url} cannot be fetched ({error}); run the same command again to go on, "
                 f"or put the file at {final} by hand"
             ) from error
-        _check(download, part)
+        _check(download, part, fetched=True)
         part.replace(final)
     else:
-        _check(download, final)
+        _check(download, final, fetched=False)
     return final
 
 
@@ -108,14 +108,16 @@ def _resumes_at(response: http.client.HTTPResponse, have: int) -> bool:
     return str(response.headers.get("Content-Range", "")).startswith(f"bytes {have}-")
 
 
-def _check(download: Download, path: Path) -> None:
-    """Compare size and checksum with the table; a wrong file is deleted."""
+def _check(download: Download, path: Path, fetched: bool) -> None:
+    """Compare size and checksum with the table; a wrong file is deleted if it was fetched by us."""
     wrong = None
     if download.size is not None and path.stat().st_size != download.size:
         wrong = f"has {path.stat().st_size} bytes instead of {download.size}"
     for kind, wanted in {"md5": download.md5, "sha256": download.sha256}.items():
         if wrong is None and wanted is not None and (found := _digest(path, kind)) != wanted:
             wrong = f"has {kind} {found} instead of {wanted}"
+    if wrong is not None and not fetched:
+        raise InputError(f"{path} {wrong}, unlike {download.url}; replace or delete it, then try again")
     if wrong is not None:
         path.unlink()
         raise InputError(f"{download.url} {wrong}; it was deleted, run the same command again")

@@ -1,17 +1,23 @@
 """Reading a task from a Hugging Face dataset, by hub name or from a local copy."""
 
 import io
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
 from PIL import Image
 
 from dpw.data.content import TaskContent, divided
 from dpw.data.labels import number_labels
+from dpw.data.root import is_inside_name
 from dpw.data.split import Split, content_key, open_image
 from dpw.errors import InputError
+
+CARD_CHARACTERS = 100_000
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,7 @@ class HubChoice:
     val: str | None = None
     test: str | None = "test"
     cache_folder: Path | None = None
+    allow_download: bool = True
 
 
 class HubImages:
@@ -110,18 +117,76 @@ def _load(source: str, choice: HubChoice) -> Any:
 
     cache = None if choice.cache_folder is None else str(choice.cache_folder)
     saved = any((Path(source) / file).is_file() for file in ("dataset_dict.json", "dataset_info.json"))
+    if Path(source).is_dir():
+        refuse_outside(Path(source))
     try:
-        if saved:
-            content = datasets.load_from_disk(source)
-        else:
-            content = datasets.load_dataset(source, choice.config, cache_dir=cache)
+        with _network(choice.allow_download and not Path(source).is_dir()):
+            if saved:
+                content = datasets.load_from_disk(source)
+            else:
+                content = datasets.load_dataset(source, choice.config, cache_dir=cache)
     except Exception as error:  # the library raises many kinds, also from network and parsers
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(
             f"dataset {source!r} cannot be loaded ({reason}); check name, configuration and network, "
             "or give a folder with a local copy"
+            + ("" if choice.allow_download else " (allow_download: true in the YAML lets it be fetched)")
         ) from error
     return content if isinstance(content, dict) else {choice.train: content}
+
+
+@contextmanager
+def _network(allowed: bool) -> Iterator[None]:
+    """Keep the datasets library off the network, unless it is allowed to use it."""
+    import datasets
+    from huggingface_hub import constants
+
+    before = datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE
+    if not allowed:
+        datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = before
+
+
+def refuse_outside(folder: Path) -> None:
+    """Refuse a local dataset whose card or state names files outside its folder."""
+    for name in _named_files(folder):
+        if not is_inside_name(name) or name.startswith(("/", "~")) or "://" in name:
+            raise InputError(
+                f"dataset {folder} names {name!r:.100}, outside its folder: refused, remove the name"
+            )
+
+
+def _named_files(folder: Path) -> Iterator[str]:
+    """Every file that the card (`README.md`) or the states of a saved dataset name."""
+    card = folder / "README.md"
+    try:
+        text = card.read_text(encoding="utf-8", errors="replace")[:CARD_CHARACTERS] if card.is_file() else ""
+        if text.startswith("---"):
+            head = yaml.safe_load(text.split("---", 2)[1])
+            configs = head.get("configs") if isinstance(head, dict) else None
+            yield from _texts([configs, head.get("data_files") if isinstance(head, dict) else None])
+        for state in folder.glob("**/state.json"):
+            yield from _texts(json.loads(state.read_bytes()).get("_data_files"))
+    except (OSError, yaml.YAMLError, ValueError, AttributeError, RecursionError) as error:
+        raise InputError(
+            f"the card or state of dataset {folder} cannot be read ({error}); mend it"
+        ) from error
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in a nested value that stand under a key of files, or bare in a list."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            if key in ("data_files", "data_dir", "path", "filename") or isinstance(one, list | dict):
+                yield from _texts(one)
 
 
 def _rows(content: Any, key: str, choice: HubChoice, source: str) -> Any:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from dpw.clip.backbone import Backbone
-from dpw.data.hub_task import HubImages
+from dpw.data.hub_task import HubImages, refuse_outside
 from dpw.data.pixels import PixelCache
 from dpw.data.root import Root
 from dpw.data.split import Split
@@ -134,7 +134,10 @@ def read_sentences(path: Path) -> tuple[str, ...]:
     elif not path.is_file():
         raise InputError(f"reference_sentences names {path}, which does not exist; give a file of sentences")
     else:
-        found = _sentences_in(path, path.read_text(encoding="utf-8"))
+        try:
+            found = _sentences_in(path, path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeError, csv.Error, RecursionError) as error:
+            raise InputError(f"{path} cannot be read ({error}); save it as text in UTF-8") from error
     sentences = tuple(sentence.strip() for sentence in found if sentence.strip())
     if not sentences:
         raise InputError(f"{path} holds no sentence; put one in every line")
@@ -152,8 +155,11 @@ def read_pairs(folder: Path) -> Pairs:
     name = next((name for name in PAIR_TABLES if (folder / name).is_file()), PROMPTS_FILE)
     file, prompt = PAIR_TABLES[name]
     table = root.required(name, f"write a table with the columns {file} and {prompt}")
-    with table.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
+    try:
+        with table.open(encoding="utf-8", newline="") as lines:
+            rows = list(csv.DictReader(lines))
+    except (OSError, UnicodeError, csv.Error) as error:
+        raise InputError(f"{table} cannot be read ({error}); save it as CSV in UTF-8") from error
     if not rows or not {file, prompt} <= rows[0].keys():
         raise InputError(f"{table} needs the columns {file} and {prompt} and at least one row; write them")
     for number, row in enumerate(rows, start=2):
@@ -252,7 +258,11 @@ def _saved_dataset(path: Path) -> Any:
         raise InputError(f"{path} is no dataset saved by `save_to_disk`; save one there or give a file")
     import datasets
 
-    content = datasets.load_from_disk(str(path))
+    refuse_outside(path)
+    try:
+        content = datasets.load_from_disk(str(path))
+    except Exception as error:  # the library raises many kinds
+        raise InputError(f"{path} is no readable dataset ({type(error).__name__}); save it again") from error
     if not isinstance(content, dict):
         return content
     if "train" not in content:

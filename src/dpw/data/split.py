@@ -30,6 +30,7 @@ DECODING_ERRORS = (
     ArithmeticError,
     MemoryError,
     Image.DecompressionBombError,
+    UserWarning,  # where warnings are made errors: Pillow's about damaged tags
     Image.DecompressionBombWarning,
 )
 MAX_PIXELS = 2 * 89_478_485
@@ -37,8 +38,9 @@ LARGE = 32_000_000  # pixels; a picture with more is made smaller at once, one a
 DRAFT = 2048  # the side in pixels that a large JPEG is at least decoded to
 
 _one_at_a_time = threading.Lock()
-# Our own limit, which a user can raise, stands in place of Pillow's warning.
+# Our own limit, which a user can raise, stands in place of Pillow's; damaged tags cost no pixel.
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
+warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
 
 
 class Sample(NamedTuple):

@@ -12,6 +12,7 @@ from PIL import Image
 from dpw.data.reference import PROMPTS_FILE, seeded
 from dpw.errors import InputError
 
+OWN_MARK = ".dpw-unfinished"
 Painter = Callable[[str, int], Image.Image]  # a prompt and a seed to an image
 
 
@@ -45,8 +46,11 @@ def paint(folder: Path, prompts: Sequence[str], task: int, painter: Painter) -> 
     The folder appears only when it is complete.
     """
     unfinished = folder.with_name(f"{folder.name}.unfinished")
+    if unfinished.exists() and not (unfinished / OWN_MARK).is_file():
+        raise InputError(f"{unfinished} is in the way and was not made by dpw; move it elsewhere")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
+    (unfinished / OWN_MARK).touch()
     rows = []
     for number, prompt in enumerate(prompts):
         image = painter(prompt, image_seed(number, task))
@@ -58,6 +62,7 @@ def paint(folder: Path, prompts: Sequence[str], task: int, painter: Painter) -> 
         table = csv.DictWriter(lines, ["file", "prompt"])
         table.writeheader()
         table.writerows(rows)
+    (unfinished / OWN_MARK).unlink()
     unfinished.rename(folder)
 
 

@@ -253,6 +253,7 @@ class Task:
         val_fraction: float = 0.1,
         test_fraction: float = 0.2,
         cache_folder: Path | str | None = None,
+        allow_download: bool = True,
         seed: int = 0,
         protocol: str = "coop",
     ) -> "Task":
@@ -269,6 +270,7 @@ class Task:
             val_split: The dataset's split for validation, if it has one.
             test_split: The dataset's split for the test; where it is missing, train is divided by the seed.
             cache_folder: Where the datasets library keeps downloads; its own folder by default.
+            allow_download: Whether a hub name may be fetched; otherwise only what is on this machine is read.
 
         Returns:
             The task; no image has been decoded yet.
@@ -290,7 +292,8 @@ class Task:
             (('blue', 'red'), 2)
         """
         cache = None if cache_folder is None else Path(cache_folder)
-        choice = HubChoice(config, image_column, label_column, train_split, val_split, test_split, cache)
+        columns = (image_column, label_column)
+        choice = HubChoice(config, *columns, train_split, val_split, test_split, cache, allow_download)
         renamed, fractions = class_names or {}, (val_fraction, test_fraction)
         content = read_dataset(
             str(source), name=name, choice=choice, class_names=renamed, fractions=fractions, seed=seed

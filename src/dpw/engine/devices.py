@@ -1,10 +1,26 @@
 """The device of this machine, and Accelerate's view of all devices and processes."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
+
+from dpw.errors import InputError
+
+TRIAL = """
+import torch
+layer = torch.nn.Linear(256, 256)
+for rows in (1, 7, 64, 256):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = torch.nn.functional.scaled_dot_product_attention(*[layer(torch.randn(2, rows, 256))] * 3)
+    value.float().sum().backward()
+a = torch.randn(64, 64).bfloat16()
+assert bool(torch.isfinite((a @ a).float()).all())
+"""
 
 
 def default_device() -> torch.device:
@@ -17,11 +33,32 @@ def make_accelerator(**options: Any) -> Any:
     """An Accelerator that splits each batch over the processes, so that their number changes no result."""
     from accelerate import Accelerator, DataLoaderConfiguration, DistributedDataParallelKwargs
 
+    if options.get("mixed_precision") == "bf16" and (problem := bfloat16_problem()) is not None:
+        raise InputError(f"mixed precision bf16 cannot be used: {problem}; use no or fp16")
     return Accelerator(
         dataloader_config=DataLoaderConfiguration(split_batches=True),
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
         **options,
     )
+
+
+@cache
+def bfloat16_problem() -> str | None:
+    """Why bfloat16 cannot be used on the CPU of this machine, or None; tried in a process of its own.
+
+    Some processors announce instructions (AMX) that the machine around them does not let through, and die of
+    the first one. On another device than the CPU nothing needs to be tried.
+    """
+    if default_device().type != "cpu":
+        return None
+    try:
+        command = [sys.executable, "-c", TRIAL]
+        done = subprocess.run(command, capture_output=True, timeout=120, check=False)  # noqa: S603 (our own)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"a trial of it on this machine did not end ({type(error).__name__})"
+    if done.returncode == 0:
+        return None
+    return f"this machine's processor fails in bfloat16 (a trial ended with code {done.returncode})"
 
 
 @contextmanager

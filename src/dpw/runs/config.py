@@ -56,6 +56,7 @@ class RunOptions:
     callback: TrainingCallback = field(default_factory=TrainingCallback)
     should_stop: Callable[[], bool] = never
     on_message: Callable[[str], None] = ignore_message
+    allow_download: bool = False  # whether a run that is resumed may fetch the CLIP it names
 
 
 def default_model(benchmark: str) -> str | None:

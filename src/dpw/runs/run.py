@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,7 @@ def start_run(config: RunConfig, folder: Path, options: RunOptions | None = None
     with _only_writer(folder):
         if files.started and not _may_begin_anew(files, config):
             files.refuse_other(config.model_dump(mode="json"), UNNAMED)
-            return _resume(files, options)
+            return _resume(files, replace(options or RunOptions(), allow_download=True))
         if not files.started:
             files.refuse_unless_empty()
         method = method_config(config)
@@ -195,9 +196,9 @@ class _Run:
             log_with=list(config.trackers) or None,
             project_dir=str(folder.path) if config.trackers else None,
         )
-        self.backbone = Backbone.from_pretrained(where_written(config.model, directory)).to(
-            self.accelerator.device
-        )
+        clip, named_now = where_written(config.model, directory), not folder.started
+        backbone = Backbone.from_pretrained(clip, allow_download=named_now or options.allow_download)
+        self.backbone = backbone.to(self.accelerator.device)
         self.cache = PixelCache(self.backbone.preprocessing, cache_folder())
         self.log = folder.metrics if self.accelerator.is_main_process else MetricsLog()
         self.timings = folder.timings if self.accelerator.is_main_process else MetricsLog()

@@ -61,6 +61,7 @@ class FolderLock:
             if self.descriptor is not None:
                 with suppress(OSError):  # without the note the file is only never cleaned up
                     os.write(self.descriptor, json.dumps(name).encode() + b"\n")
+                    _sync(self.descriptor)
 
     def written_in(self, folder: Path) -> list[Path]:
         """The files directly in a folder that this or a killed writer made."""
@@ -68,7 +69,7 @@ class FolderLock:
         return [path for path in paths if path.parent == folder]
 
     def settle(self, folder: Path) -> None:
-        """Strike out the files directly in a folder: its state is committed, nothing is left over."""
+        """Strike out the files directly in a folder: its state is committed, what was left over is gone."""
         self.written -= {path.relative_to(self.folder).as_posix() for path in self.written_in(folder)}
         self._write_journal()
 
@@ -146,6 +147,7 @@ class FolderLock:
             os.ftruncate(self.descriptor, 0)
             os.lseek(self.descriptor, 0, os.SEEK_SET)
             os.write(self.descriptor, "".join(f"{line}\n" for line in lines).encode())
+            _sync(self.descriptor)
 
     def _open(self, flags: int) -> int:
         """Open the lock file itself, never what a link at its place leads to."""
@@ -206,6 +208,11 @@ def _lock(descriptor: int) -> bool:
             raise
         return False
     return True
+
+
+def _sync(descriptor: int) -> None:
+    """Make the journal durable before the files that it names."""
+    getattr(os, "fdatasync", os.fsync)(descriptor)
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

@@ -168,7 +168,7 @@ class RunFolder:
         return content
 
     def refuse_incomplete(self) -> None:
-        """Refuse a run whose files lack what is needed to go on with it, or to show it once finished."""
+        """Refuse a run whose files lack what is needed to go on with it, or to show what it found."""
         if self.started:
             check_content(RunContent, self.read_run(), self._run)
         for index, row in enumerate(self.read_rows()):

@@ -6,6 +6,7 @@ import torch
 from dpw.data.images import Images
 from dpw.methods import Candidates, create
 from dpw.methods.dpw import DPWTower
+from tests.helpers.bfloat16 import needs_bfloat16
 from tests.helpers.checks import nonempty
 from tests.helpers.digest import tensors_digest
 from tests.helpers.golden_methods import golden_dpw
@@ -156,6 +157,7 @@ def test_reduced_heads_and_refused_settings():
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["task", "class"])
 def test_float64_and_bfloat16_autocast_agree_with_float32(name):
+    needs_bfloat16()
     method, groups, case, _ = golden_dpw("sharp", decision="per-image")
     question = Candidates.among(groups[0]) if name == "task" else Candidates.learned(groups)
     images = Images.of(case["images_u8"])
@@ -172,6 +174,7 @@ def test_float64_and_bfloat16_autocast_agree_with_float32(name):
 
 
 def test_training_runs_under_bfloat16_autocast():
+    needs_bfloat16()
     method, _, case, _ = golden_dpw("sharp")
     method.bank[-1].requires_grad_()
     with torch.autocast(case["images_u8"].device.type, dtype=torch.bfloat16):

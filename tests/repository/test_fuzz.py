@@ -1,0 +1,212 @@
+"""Mutated input of every kind: a sentence or an answer, never a traceback; `make fuzz` tries for an hour.
+
+DPW_FUZZ_EXAMPLES says how many examples every kind gets; the suite takes about a minute with its default.
+"""
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from dpw import ContinualCLIP
+from dpw.benchmarks import load_benchmark
+from dpw.cli import main
+from dpw.data.reference import read_pairs, read_sentences
+from dpw.data.split import open_image
+from dpw.errors import DpwError
+from dpw.runs.config import RunOptions
+from dpw.runs.gathering import read_runs, sections
+from dpw.runs.run import resume_run
+from dpw.storage import files
+
+EXAMPLES = int(os.environ.get("DPW_FUZZ_EXAMPLES", "60"))
+pytestmark = pytest.mark.usefixtures("no_network")
+
+
+def fuzzed(share: float = 1.0):
+    """The settings of one kind of input."""
+    return settings(
+        max_examples=max(5, int(EXAMPLES * share)),
+        deadline=10_000 if EXAMPLES > 60 else None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(["../../etc/passwd", "/dev/zero", "\x1b[31m", "a" * 5000, "some-one/some-thing", "{}"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+COMMANDS = ["learn", "predict", "tasks", "forget", "resume", "run", "compare", "report", "figures", "explain"]
+COMMANDS += ["benchmarks", "methods", "list", "export", "import"]
+OPTIONS = ["into", "model", "method", "name", "template", "preset", "set", "seed", "seeds", "top", "classes"]
+OPTIONS += ["json", "order", "shots", "protocol", "output", "only", "backbone", "format", "help", "version"]
+OPTIONS += ["discard-unfinished", "checkpoint-seconds", "allow-download"]
+OTHERS = [
+    "training.epochs=1",
+    "gate=x",
+    "nowhere",
+    ".",
+    "/",
+    "..",
+    "0",
+    "-1",
+    "nan",
+    "1e999",
+    "{}",
+    "x.png",
+    "csv",
+]
+WORDS = st.sampled_from([*COMMANDS, *(f"--{option}" for option in OPTIONS), *OTHERS]) | st.text(
+    st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12
+)
+
+
+def set_at(content, place: int, value):
+    """Replace one of all the values inside nested content, chosen by a number."""
+    spots = []
+
+    def walk(inside):
+        for key in inside if isinstance(inside, dict) else range(len(inside)):
+            spots.append((inside, key))
+            if isinstance(inside[key], dict | list):
+                walk(inside[key])
+
+    walk(content)
+    inside, key = spots[place % len(spots)]
+    inside[key] = value
+    return content
+
+
+def mutated(content: bytes, changes: list[tuple[int, int]], cut: int) -> bytes:
+    """Some bytes changed and, now and then, the end cut off."""
+    changed = bytearray(content)
+    for place, value in changes:
+        changed[place % len(changed)] = value
+    return bytes(changed[: cut % len(changed)] if cut % 3 == 0 else changed)
+
+
+CHANGES = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=8)
+
+
+@fuzzed()
+@given(st.lists(WORDS, max_size=7))
+def test_command_lines(tmp_path_factory, words):
+    empty = tmp_path_factory.getbasetemp() / "empty"
+    empty.mkdir(exist_ok=True)
+    before, here = sys.argv, Path.cwd()
+    sys.argv = ["dpw", *words]
+    out = io.StringIO()
+    try:
+        os.chdir(empty)
+        with (
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(out),
+            pytest.raises(SystemExit) as stop,
+        ):
+            main()
+    finally:
+        sys.argv = before
+        os.chdir(here)
+    assert stop.value.code in (0, 1, 2)
+    assert "Traceback" not in out.getvalue()
+    assert not set(out.getvalue()) & {chr(code) for code in (*range(9), *range(11, 32), 127)}
+
+
+@fuzzed()
+@given(st.integers(0, 1000), VALUES)
+def test_benchmark_files(toy, tmp_path_factory, place, value):
+    path = tmp_path_factory.mktemp("yaml") / "b.yaml"
+    content = {
+        "name": "b",
+        "setting": "task-incremental",
+        "shots": 1,
+        "order": ["birds"],
+        "templates": ["a {}"],
+    }
+    content["tasks"] = [{"folder": str(toy / "data" / "birds"), "name": "birds", "val_fraction": 0.1}]
+    path.write_text(json.dumps(set_at(content, place, value)))
+    with contextlib.suppress(DpwError):
+        load_benchmark(path).describe()
+
+
+@fuzzed()
+@given(
+    st.text(max_size=80)
+    | st.sampled_from(["[" * 3000, "a: &a [*a]", "!!python/object:os.system x", "- " * 500])
+)
+def test_benchmark_files_of_any_text(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("yaml") / "b.yaml"
+    path.write_text(text, encoding="utf-8", errors="surrogatepass")
+    with contextlib.suppress(DpwError):
+        load_benchmark(path)
+
+
+@fuzzed()
+@given(st.binary(max_size=200), st.sampled_from([".txt", ".csv", ".tsv", ".jsonl"]))
+def test_captions(tmp_path_factory, content, suffix):
+    path = tmp_path_factory.mktemp("captions") / f"c{suffix}"
+    path.write_bytes(content)
+    with contextlib.suppress(DpwError):
+        read_sentences(path)
+    path.rename(path.with_name("prompts.csv"))
+    with contextlib.suppress(DpwError):
+        read_pairs(path.parent)
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """One small picture in every format."""
+    folder = tmp_path_factory.mktemp("drawn")
+    for suffix in ("png", "jpg", "bmp", "gif", "webp", "tiff", "ppm"):
+        Image.linear_gradient("L").resize((24, 20)).convert("RGB").save(folder / f"p.{suffix}")
+    return [path.read_bytes() for path in sorted(folder.iterdir())]
+
+
+@fuzzed(5)
+@given(st.integers(0, 6), CHANGES, st.integers(0, 10**6))
+def test_images(drawn, tmp_path_factory, number, changes, cut):
+    path = tmp_path_factory.getbasetemp() / "fuzzed-image"
+    path.write_bytes(mutated(drawn[number], changes, cut))
+    with contextlib.suppress(DpwError):
+        assert open_image(path).mode == "RGB"
+
+
+@fuzzed(0.7)
+@given(st.integers(0, 1000), VALUES)
+def test_model_folders(saved, tmp_path_factory, place, value):
+    folder = tmp_path_factory.mktemp("models") / "m"
+    shutil.copytree(saved[1], folder)
+    content = json.loads((folder / "model.json").read_text())
+    files.write_json(folder / "model.json", set_at(content, place, value))
+    with contextlib.suppress(DpwError):
+        ContinualCLIP.from_pretrained(folder)
+    shutil.rmtree(folder)
+
+
+@fuzzed(0.7)
+@given(st.sampled_from(["results.json", "run.json", "rows/000.json"]), st.integers(0, 1000), VALUES)
+def test_run_folders(dpw_run, tmp_path_factory, name, place, value):
+    folder = tmp_path_factory.mktemp("runs") / "r"
+    shutil.copytree(dpw_run, folder)
+    content = json.loads((folder / name).read_text())
+    files.write_json(folder / name, set_at(content, place, value))
+    with contextlib.suppress(DpwError):
+        sections(read_runs([folder]))
+    if name != "results.json":
+        with contextlib.suppress(DpwError):
+            resume_run(folder, RunOptions(should_stop=lambda: True))
+    shutil.rmtree(folder)
