@@ -31,6 +31,11 @@ class Images:
         """Fetch the pixels of some rows, or of all."""
         return self._load(range(self._size) if rows is None else rows)
 
+    def take(self, rows: Sequence[int]) -> "Images":
+        """Some of the images, in the given order."""
+        keys = None if self.keys is None else [self.keys[row] for row in rows]
+        return Images(lambda chosen: self._load([rows[index] for index in chosen]), len(rows), keys)
+
     def once(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
         """What was computed for these images under a name, or compute it now."""
         if name not in self._found:

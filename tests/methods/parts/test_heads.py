@@ -89,3 +89,19 @@ def test_an_image_unlike_every_task_is_left_to_plain_clip(probe):
         )
     finally:
         probe.bank[0]["belonging"].tensors["median"] -= 1e6
+
+
+def test_a_task_is_asked_only_about_images_it_may_decide(probe, monkeypatch):
+    asked = []
+    speak = probe.answers.head_logits
+
+    def counting(index, images):
+        asked.append((index, len(images)))
+        return speak(index, images)
+
+    weight = torch.tensor([[1.0, 0.0], [0.5, 0.5], [1e-7, 0.9]], dtype=torch.float64)
+    monkeypatch.setattr(probe.answers, "head_logits", counting)
+    monkeypatch.setattr(probe.answers, "_weights", lambda _, speakers: weight[:, speakers])
+    question = Candidates.learned([task.group() for task in probe.tasks])
+    assert answers(probe, some_pixels()[:3], question).isfinite().all()
+    assert asked == [(0, 2), (1, 2)]

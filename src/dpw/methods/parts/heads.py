@@ -27,6 +27,7 @@ GATE = 0.825  # the paper's, for what a route says of an image
 SHARPNESS = 4.0  # of the choice between tasks: softmax(4 · ℓ / feature width)
 LOWEST, STEEPNESS = -4.0, 2.0  # belonging is σ(2(z + 4)), z the likelihood in the terms of held-out images
 CLIP_TEMPERATURE = 0.35  # zero-shot probabilities are overconfident; times CLIP's own logit scale
+NEGLIGIBLE = 1e-6  # a task with a smaller weight is not asked, which saves its pass through the tower
 NORMAL_QUARTILES = 1.349  # how many deviations of a normal distribution lie between its quartiles
 ENOUGH = 10  # own images without which nothing is known of their spread
 
@@ -92,9 +93,11 @@ class HeadAnswers:
         ).clamp(max=1)
         mixed = (1 - weight.sum(dim=1, keepdim=True)).clamp(min=0) * calm
         for column, index in enumerate(speakers):
-            places, own = list(known[index].keys()), list(known[index].values())
-            spoken = self.head_logits(index, images)[:, own].softmax(dim=1)
-            mixed[:, places] += weight[:, column : column + 1] * spoken
+            rows = (weight[:, column] > NEGLIGIBLE).nonzero().flatten()
+            if len(rows):
+                places, own = list(known[index].keys()), list(known[index].values())
+                spoken = self.head_logits(index, images.take(rows.tolist()))[:, own].softmax(dim=1)
+                mixed[rows[:, None], torch.tensor(places)] += weight[rows, column][:, None] * spoken
         return mixed.clamp(min=torch.finfo(torch.float64).tiny).log().to(plain)
 
     def _weights(self, images: Images, speakers: list[int]) -> Tensor:
