@@ -3,6 +3,7 @@
 The suite does a few of each; `make soak` does two hundred kills and as many power cuts.
 """
 
+import functools
 import os
 import random
 import signal
@@ -65,7 +66,7 @@ def check_runs(toy, tmp_path, name: str, ends: int, power: bool) -> None:
         twin += 1
         options = RunOptions(checkpoint_seconds=0)
         while done < ends and one_life(
-            lambda: start_run(chosen, output, options),
+            functools.partial(start_run, chosen, output, options),
             draw,
             output,
             seconds,
