@@ -15,9 +15,8 @@ from dpw import DpwError, __version__
 from dpw.cli import benchmarks, compare, data, learn, look, run
 from dpw.cli.output import say, say_error
 
-CLICK_ERROR = typer.BadParameter.__mro__[
-    2
-]  # click's root of usage errors, which typer may bring along itself
+# click's root of usage errors; typer may bring a click of its own.
+CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="dpw",
@@ -82,7 +81,7 @@ def _exit_code() -> int:
     except (RecursionError, MemoryError) as error:
         say_error(f"what was given is too big or too deep ({type(error).__name__}): give less at once")
     except UnicodeError as error:
-        say_error(f"a name or file is no text in UTF-8 ({error.reason}): rename or convert it")
+        say_error(f"a name or file is no text in UTF-8 ({error}): rename or convert it")
     except CLICK_ERROR as error:
         return _show_usage(error)
     return 2

@@ -242,7 +242,7 @@ class _Run:
             checkpoint.clear()  # that task is learned; it only waits to be measured
             self.log.rewind(model["log_bytes"], model.get("log_sha256"))
         elif not checkpoint.exists:  # otherwise the checkpoint knows the log's length
-            last = rows[-1] if rows else {"log_bytes": 0}
+            last: Mapping[str, Any] = rows[-1] if rows else {"log_bytes": 0}
             self.log.rewind(last["log_bytes"], last.get("log_sha256"))
 
     def learn(self, method: Method, index: int) -> None:
