@@ -221,8 +221,7 @@ class Task:
         Args:
             source: A hub name, a folder written by `save_to_disk`, or a folder of data files.
             config: Which configuration of the dataset.
-            image_column: The column of images.
-            label_column: The column of labels, numbers with names or words.
+            image_column, label_column: The columns of images and of labels, numbers with names or words.
             train_split: The dataset's split to train on.
             val_split: The dataset's split for validation, if it has one.
             test_split: The dataset's split for the test; where it is missing, train is divided by the seed.
