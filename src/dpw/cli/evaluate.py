@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dpw.cli.learn import Backbone, Json
+from dpw.cli.output import say, say_error
 from dpw.cli.predict import Classes, Template, split_names
 
 
@@ -45,12 +46,12 @@ def evaluate(
         level=level,
         watch=watched,
     )
-    typer.echo(json.dumps(score.as_json(), indent=2) if as_json else as_text(score))
+    say(json.dumps(score.as_json(), indent=2) if as_json else as_text(score))
     if csv is not None:
         write_bytes(csv, images_csv(score).encode(errors="surrogateescape"))
     if html is not None:
         write_evaluation(score, html)
     for error in score.errors:
-        typer.echo(f"dpw: {error}", err=True)
+        say_error(str(error))
     if score.errors:
         raise typer.Exit(2)

@@ -12,8 +12,8 @@ def plain(text: str, keep: str = "") -> str:
 
     Example:
         >>> from dpw.cli.output import plain
-        >>> print(plain("a\\x1b[31mb"))
-        a\\x1b[31mb
+        >>> plain("a" + chr(27)) == "a" + chr(92) + "x1b"
+        True
     """
     if text.isascii() and text.isprintable():
         return text

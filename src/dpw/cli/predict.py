@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dpw.cli.learn import Backbone, Json
+from dpw.cli.output import say, say_error
 
 Classes = Annotated[
     str | None, typer.Option(help="Choose between these, separated by commas; learned or not.")
@@ -61,13 +62,13 @@ def _show(answers: Iterator[Any], as_json: bool) -> None:
     for answer in answers:
         failed = failed or answer.error is not None
         if answer.error is not None:
-            typer.echo(f"dpw: {answer.error}", err=True)
+            say_error(answer.error)
         elif not as_json:
             _show_one(answer)
         if as_json:
             found.append(answer.as_json())
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        say(json.dumps(found, indent=2))
     if failed:
         raise typer.Exit(2)
 
@@ -75,12 +76,12 @@ def _show(answers: Iterator[Any], as_json: bool) -> None:
 def _show_one(answer: Any) -> None:
     """One prediction in lines."""
     if answer.probability is None:
-        typer.echo(f"{answer.image}  {answer.label}  (typicality {answer.typicality or 0:.3f})")
+        say(f"{answer.image}  {answer.label}  (typicality {answer.typicality or 0:.3f})")
         return
     task = "" if answer.task is None else f"  task {answer.task} ({answer.confidence or 0:.2f})"
-    typer.echo(f"{answer.image}  {answer.label}  {100 * (answer.probability or 0):.1f} %{task}")
+    say(f"{answer.image}  {answer.label}  {100 * (answer.probability or 0):.1f} %{task}")
     for label, probability in answer.alternatives:
-        typer.echo(f"    {label}  {100 * probability:.1f} %")
+        say(f"    {label}  {100 * probability:.1f} %")
 
 
 def _write(learner: Any, images: list[Path], question: dict[str, Any], path: Path, as_json: bool) -> None:
@@ -97,15 +98,15 @@ def _write(learner: Any, images: list[Path], question: dict[str, Any], path: Pat
         for answer in watched(answers, lambda: sum(1 for _ in image_files(images)), table.found):
             table.add(answer)
             if answer.error is not None:
-                typer.echo(f"dpw: {answer.error}", err=True)
+                say_error(answer.error)
             if request():
-                typer.echo(f"dpw: stopped after {table.answered} images; the same command goes on", err=True)
+                say_error(f"stopped after {table.answered} images; the same command goes on")
                 raise typer.Exit(exit_code(request))
     counts = {"images": table.answered, "failed": table.failed, "were_there": table.found}
     if as_json:
-        typer.echo(json.dumps({"csv": str(path), **counts}, indent=2))
+        say(json.dumps({"csv": str(path), **counts}, indent=2))
     else:
         before = f", {table.found} of them before" if table.found else ""
-        typer.echo(f"{path}: {table.answered} images{before}, {table.failed} of them could not be read")
+        say(f"{path}: {table.answered} images{before}, {table.failed} of them could not be read")
     if table.failed:
         raise typer.Exit(2)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpw.cli.learn import Json
+from dpw.cli.output import say
 
 if TYPE_CHECKING:
     from dpw.runs.reproduce import Estimate, Reproduction
@@ -59,7 +60,7 @@ def reproduce(
     )
     if plan:
         found = estimate(wanted.runs())
-        typer.echo(json.dumps([_as_json(one) for one in found], indent=2) if as_json else _plan(found))
+        say(json.dumps([_as_json(one) for one in found], indent=2) if as_json else _plan(found))
         return
     _carry_out(wanted, as_json)
 
@@ -121,7 +122,7 @@ def _carry_out(wanted: "Reproduction", as_json: bool) -> None:
     from dpw.runs.reproduce import carry_out, result_rows
     from dpw.storage.files import write_bytes
 
-    carry_out(wanted, run_in_terminal, lambda sentence: typer.echo(sentence, err=True))
+    carry_out(wanted, run_in_terminal, lambda sentence: say(sentence, err=True))
     written = {}
     for name in TABLES if wanted.table == "all" else [wanted.table]:
         rows, base = result_rows(wanted, name), wanted.output / name
@@ -132,11 +133,11 @@ def _carry_out(wanted: "Reproduction", as_json: bool) -> None:
         write_bytes(base.with_suffix(".csv"), text.getvalue().encode())
         written[name] = rows
         if not as_json:
-            typer.echo("\n".join([TABLES[name].title, *aligned(rows), f"written to {base}.md and .csv"]))
+            say("\n".join([TABLES[name].title, *aligned(rows), f"written to {base}.md and .csv"]))
     if wanted.table in ("figures", "all"):
         _draw(wanted)
     if as_json:
-        typer.echo(json.dumps(written, indent=2))
+        say(json.dumps(written, indent=2))
 
 
 def _draw(wanted: "Reproduction") -> None:
@@ -147,4 +148,4 @@ def _draw(wanted: "Reproduction") -> None:
 
     own, diki = (PlannedRun(wanted, line, wanted.seeds[0]).folder for line in TABLES["figures"].lines)
     make_figures(own, wanted.output / "figures", beside=[diki])
-    typer.echo(f"figures in {wanted.output / 'figures'}", err=True)
+    say(f"figures in {wanted.output / 'figures'}", err=True)

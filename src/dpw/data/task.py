@@ -259,18 +259,17 @@ class Task:
     ) -> "Task":
         """Read a Hugging Face dataset by hub name or from a local copy.
 
-        The arguments that are not listed here are those of `from_folder`.
+        Arguments that are not listed are those of `from_folder`.
 
         Args:
             source: A hub name, a folder written by `save_to_disk`, or a folder of data files.
             config: Which configuration of the dataset.
-            image_column: The column of images.
-            label_column: The column of labels, numbers with names or words.
+            image_column, label_column: The columns of images and of labels, numbers with names or words.
             train_split: The dataset's split to train on.
             val_split: The dataset's split for validation, if it has one.
             test_split: The dataset's split for the test; where it is missing, train is divided by the seed.
             cache_folder: Where the datasets library keeps downloads; its own folder by default.
-            allow_download: Whether a hub name may be fetched; otherwise only what is on this machine is read.
+            allow_download: Whether a hub name may be fetched from the network.
 
         Returns:
             The task; no image has been decoded yet.
@@ -279,8 +278,7 @@ class Task:
             InputError: The dataset cannot be loaded, or a split or column is missing in it.
 
         Example:
-            >>> import tempfile
-            >>> import datasets
+            >>> import datasets, tempfile
             >>> from PIL import Image
             >>> from dpw import Task
             >>> images = [Image.new("RGB", (32, 32), colour) for colour in ("blue", "red")]

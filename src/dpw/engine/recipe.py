@@ -26,6 +26,7 @@ from dpw.methods.config import TrainingConfig
 BATCH = 16
 TRIAL_STEPS = 40
 LEAST_STEPS, MOST_STEPS, EPOCHS = 200, 400, 10
+FEWEST_STEPS = 80  # without which nothing is learned, however little time there is
 WARMUP = 0.1  # of all steps
 HELD_OUT = 5  # every fifth image of a class judges the trials
 TRIALS_SHARE = 0.4  # of the time limit that trials may take
@@ -142,7 +143,7 @@ def _steps(task: Task, wishes: Wishes, batch: int, left: float, seconds: float) 
     if wishes.epochs is not None:
         return wishes.epochs * per_epoch
     wanted = min(max(EPOCHS * per_epoch, LEAST_STEPS), MOST_STEPS)
-    return wanted if not seconds else max(1, min(wanted, int(left / seconds)))
+    return wanted if not seconds else max(FEWEST_STEPS, min(wanted, int(left / seconds)))
 
 
 def trial(trainer: Trainer, method: Method, task: Task, judges: Split, plan: Plan) -> tuple[Tensor, Tensor]:

@@ -21,10 +21,9 @@ from typing import Any
 
 from dpw.errors import InputError, StorageError
 
-try:
+fcntl: Any = None  # a system without flock: the lock file itself is the lock
+with suppress(ImportError):
     import fcntl
-except ImportError:  # a system without flock: the lock file itself is the lock
-    fcntl = None  # type: ignore[assignment]
 
 FILE = ".dpw.lock"
 TEMPORARY = re.compile(r"\.[^/]{1,200}\.dpw-[0-9a-f]{8}\.tmp")

@@ -67,6 +67,7 @@ class RunContent(_Part):
 
     settings: dict[str, Any]
     method_config: dict[str, Any]
+    benchmark: dict[str, Any] = Field(default_factory=dict)
     data: dict[str, str] = Field(default_factory=dict)
     directory: str | None = None
     threads: Annotated[int, Field(ge=1)] | None = None
