@@ -3,11 +3,11 @@
 The suite does a few of each; `make soak` does two hundred kills and as many power cuts.
 """
 
+import functools
 import os
 import random
 import signal
 import time
-from functools import partial
 
 import pytest
 
@@ -64,8 +64,14 @@ def check_runs(toy, tmp_path, name: str, ends: int, power: bool) -> None:
     while done < ends:
         output = tmp_path / f"twin{twin}"
         twin += 1
-        work = partial(start_run, chosen, output, RunOptions(checkpoint_seconds=0))
-        while done < ends and one_life(work, draw, output, seconds, power):
+        options = RunOptions(checkpoint_seconds=0)
+        while done < ends and one_life(
+            functools.partial(start_run, chosen, output, options),
+            draw,
+            output,
+            seconds,
+            power,
+        ):
             done += 1
         run(toy, output, method=name, settings=METHODS[name])
         assert outcome(output) == expected
@@ -97,7 +103,7 @@ def check_learning(toy, tmp_path, ends: int, power: bool) -> None:
     while done < ends:
         folder = tmp_path / f"twin{twin}"
         twin += 1
-        while done < ends and one_life(partial(teach, toy, folder), draw, folder, seconds, power):
+        while done < ends and one_life(lambda: teach(toy, folder), draw, folder, seconds, power):  # noqa: B023
             done += 1
         teach(toy, folder)
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == expected

@@ -12,11 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from dpw import DpwError, __version__
-from dpw.cli import benchmarks, compare, data, learn, look, run
+from dpw.cli import benchmarks, compare, data, evaluate, learn, look, predict, reproduce, run
 from dpw.cli.output import say, say_error
 
-# click's root of usage errors; typer may bring a click of its own.
-CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
+CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's root of usage errors, which typer may carry itself
 
 app = typer.Typer(
     name="dpw",
@@ -28,13 +27,15 @@ app = typer.Typer(
 
 
 app.command()(learn.learn)
-app.command()(learn.predict)
+app.command()(predict.predict)
+app.command()(evaluate.evaluate)
 app.add_typer(learn.tasks, name="tasks")
 app.command()(learn.forget)
 app.command()(run.run)
 app.command()(run.resume)
 app.command()(run.methods)
 app.command()(compare.compare)
+app.command()(reproduce.reproduce)
 app.command()(look.report)
 app.command()(look.figures)
 app.command()(look.explain)
@@ -81,8 +82,10 @@ def _exit_code() -> int:
     except (RecursionError, MemoryError) as error:
         say_error(f"what was given is too big or too deep ({type(error).__name__}): give less at once")
     except UnicodeError as error:
-        say_error(f"a name or file is no text in UTF-8 ({error}): rename or convert it")
-    except CLICK_ERROR as error:
+        say_error(
+            f"a name or file is no text in UTF-8 ({getattr(error, 'reason', error)}): rename or convert it"
+        )
+    except CLICK_ERROR as error:  # type: ignore[misc]
         return _show_usage(error)
     return 2
 
