@@ -199,7 +199,7 @@ def is_own_name(name: str) -> bool:
 def _lock(descriptor: int) -> bool:
     """Lock an open file; False where the file system has no locks, OSError where another holds it."""
     if fcntl is None:
-        return False  # type: ignore[unreachable]
+        return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
