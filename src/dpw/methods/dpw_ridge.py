@@ -89,6 +89,7 @@ class DPWRidge(DPW):
 
     def solve_head(self, images: TaskImages) -> None:
         """The newest task's head, and who belongs to it, from its training and validation images."""
+        self.eval()
         module: Any = self.bank[-1]
         with torch.no_grad():
             texts = self._texts(len(self.bank) - 1)
