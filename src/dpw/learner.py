@@ -19,7 +19,7 @@ from dpw.engine.predictor import Predictor
 from dpw.engine.progress import usual_callback
 from dpw.engine.recipe import Wishes, whole_task
 from dpw.engine.scoring import FolderScore, score_folder
-from dpw.engine.teaching import LearnReport, check_wishes, learning_checkpoint, teach
+from dpw.engine.teaching import LearnReport, check_learning, teach
 from dpw.engine.training import Trainer
 from dpw.errors import InputError
 from dpw.methods import METHODS, Method, configure
@@ -145,18 +145,13 @@ class ContinualCLIP(Predictor):
 
         Args:
             task: training images with class names, such as `Task.from_folder("birds")`.
-            learning_rate: of Adam; found by short trials by default.
-            steps: how many; ten epochs between 200 and 400 steps by default.
-            epochs: how often every image is seen, instead of `steps`.
-            batch_size: images in a step, 16 by default.
+            learning_rate, steps, epochs, batch_size: of Adam; give `steps` or `epochs`, not both.
             time_limit: seconds that finding and learning may take.
             use_all: learn from the test images too; then nothing says how well it went.
             again: learn a task of this name anew, from these images and classes alone.
             seed: decides initial values, the order of images and augmentation.
-            checkpoint: a folder for the state of the training; the same call goes on from what is there.
-            checkpoint_seconds: how often the state is written.
-            callback: hears of every step; by default a bar in notebooks, and silence elsewhere.
-            should_stop: asked after every step; True saves the state and raises `Interrupted`.
+            checkpoint, checkpoint_seconds: a folder from which the same call goes on, and how often it is kept.
+            callback, should_stop: hears of every step; True saves the state and raises `Interrupted`.
             accelerator: an Accelerator of your own, for several processes or mixed precision.
 
         Returns:
@@ -164,27 +159,17 @@ class ContinualCLIP(Predictor):
 
         Raises:
             InputError: the task is already learned, cannot be learned, or the checkpoint is of another one.
-            DamagedFileError: the checkpoint was changed or cut off.
-            StorageError: the checkpoint cannot be written.
+            DamagedFileError, StorageError: the checkpoint is damaged, or cannot be written.
             Interrupted: `should_stop` said so.
 
         Example:
             >>> import dpw
             >>> learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.iterations": 1})
-            >>> learned = learner.learn(dpw.load_benchmark("mini", order=["signs"], shots=1).tasks[0])
-            >>> learned.task, learner.tasks
-            ('signs', ['signs'])
+            >>> learner.learn(dpw.load_benchmark("mini", order=["signs"], shots=1).tasks[0]).task
+            'signs'
         """
-        if not isinstance(task, Task):
-            raise InputError(
-                f"task is a {type(task).__name__}; give a Task, such as Task.from_folder('birds')"
-            )
-        if not isinstance(seed, int) or seed < 0:
-            raise InputError(f"seed is {seed!r}; give a whole number that is not negative")
-        if not checkpoint_seconds >= 0:
-            raise InputError(f"checkpoint_seconds is {checkpoint_seconds!r}; give a number of seconds")
         wishes = Wishes(learning_rate, steps, epochs, batch_size, time_limit)
-        check_wishes(self.method, wishes)
+        check_learning(self.method, task, wishes, seed, checkpoint_seconds)
         trainer = Trainer(
             cache=self.cache,
             accelerator=accelerator or make_accelerator(),
@@ -195,11 +180,7 @@ class ContinualCLIP(Predictor):
         )
         if again and task.name in self.tasks:
             self.forget(task.name)
-        chosen = whole_task(task) if use_all else task
-        state = None
-        if checkpoint is not None:
-            state = learning_checkpoint(self.method, chosen, seed, wishes, Path(checkpoint))
-        return teach(trainer, self.method, chosen, wishes, state)
+        return teach(trainer, self.method, whole_task(task) if use_all else task, wishes, checkpoint)
 
     def forget(self, name: str) -> None:
         """Remove a learned task; the others are not touched.

@@ -25,7 +25,7 @@ def test_prefix_and_weighted_adapter_add_up_to_what_the_method_adds(subject):
     trace(subject.method, pixels, records.append)
     assert {record.block for record in records} == {0, 1}
     for record in nonempty(records):
-        filtered = route.gate_weight[record.rows] < subject.method.config.gate
+        filtered = subject.method.answers.filtered(route)[record.rows]
         weight = route.weight[record.rows].float()
         adaptation = subject.method.image_adaptation(record.task, weight, filtered)
         by_head = record.adapter_output.view(*record.x.shape[:2], record.adapter_weight.shape[1], -1)

@@ -14,7 +14,7 @@ from tests.helpers.tiny_clip import save_tiny
 
 pytest.importorskip("sklearn")
 
-QUICK = {"training.iterations": 1, "training.epochs": 1, "training.warmup": 0}
+QUICK = {"training.iterations": 1, "training.warmup": 0}
 SMALL = {"router_iterations": 1, "reference_iterations": 1, "memory": 8, "prefix_length": 2}
 
 

@@ -128,7 +128,7 @@ def test_features_of_a_task_for_other_methods(toy, picture, method):
 def test_it_says_what_is_learned(toy, saved):
     assert repr(fresh(toy)).endswith("cpu; nothing learned yet)")
     shown = repr(saved[0])
-    assert shown.startswith("ContinualCLIP(dpw on ")
+    assert shown.startswith("ContinualCLIP(dpw-ridge on ")
     assert shown.endswith("learned: birds (3 classes), metals (2 classes))")
     assert saved[0].classes == {"birds": ("crow", "robin", "swan"), "metals": ("gold", "rust")}
 

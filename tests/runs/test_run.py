@@ -320,7 +320,7 @@ def test_an_unreadable_image_of_the_last_task_is_found_before_the_first_step(toy
 
 
 def test_reference_data_that_is_not_there_is_found_before_the_first_step(toy, tmp_path):
-    settings = {"training.epochs": 1, "reference_images": str(tmp_path / "nowhere")}
+    settings = {"training.iterations": 1, "reference_images": str(tmp_path / "nowhere")}
     with pytest.raises(InputError, match="nowhere, which is no folder"):
         run(toy, tmp_path / "run", method="zscl", settings=settings)
     assert not (tmp_path / "run").exists()
@@ -328,7 +328,7 @@ def test_reference_data_that_is_not_there_is_found_before_the_first_step(toy, tm
 
 def test_a_corrected_command_may_reuse_the_folder_of_a_run_that_learned_nothing(toy, tmp_path, straight):
     with pytest.raises(InputError, match="needs images beside"):
-        run(toy, tmp_path / "run", method="zscl", settings={"training.epochs": 1})
+        run(toy, tmp_path / "run", method="zscl", settings={"training.iterations": 1})
     assert (tmp_path / "run" / "run.json").exists()
     run(toy, tmp_path / "run")
     assert outcome(tmp_path / "run") == straight[0]

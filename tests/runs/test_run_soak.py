@@ -90,7 +90,7 @@ def teach(toy, folder) -> None:
             source = folder if learned else toy / "clip"
             settings = None if learned else METHODS["dpw"]
             learner = ContinualCLIP.from_pretrained(source, settings=settings)
-            _teach(learner, task, folder, 0, 0.0)
+            _teach(learner, task, folder, {"seed": 0, "checkpoint_seconds": 0.0})
 
 
 def check_learning(toy, tmp_path, ends: int, power: bool) -> None:

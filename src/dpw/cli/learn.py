@@ -83,6 +83,7 @@ def learn(
             say(f"dropped the unfinished training of {unfinished.discard(into)}", err=True)
         if not again and unfinished.is_finished(into, task.name, task_digest(task)):
             say_error(f"{task.name} was already learned from these images")
+            say(f"{into} now knows: {', '.join(unfinished.learned_tasks(into))}")
             return
         learner = _open(into, model, method, preset, parse_settings(settings), device, allow_download)
         learned = _teach(learner, task, into, wishes)

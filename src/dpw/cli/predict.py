@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpw.cli.learn import Backbone, Json
+from dpw.cli.learn import TEMPLATE, AllowDownload, Backbone, Json
 from dpw.cli.output import say, say_error
 
 Classes = Annotated[
@@ -20,7 +20,7 @@ def predict(
     model: Annotated[str, typer.Argument(help="A model folder, or a CLIP (with --classes).")],
     images: Annotated[list[Path], typer.Argument(help="Image files, and folders of them at any depth.")],
     classes: Classes = None,
-    template: Template = "a photo of a {}.",
+    template: Template = TEMPLATE,
     top: Annotated[int, typer.Option(min=1, help="How many classes to name for each image.")] = 1,
     unknown: Annotated[
         float | None,
@@ -30,12 +30,17 @@ def predict(
         Path | None, typer.Option(help="Write a table; one that is there is continued after its last line.")
     ] = None,
     backbone: Backbone = None,
+    allow_download: AllowDownload = False,
     as_json: Json = False,
 ) -> None:
     """Classify images; nobody needs to say which task they belong to. Exit code 2 if any cannot be read."""
-    from dpw import ContinualCLIP
+    from dpw import ContinualCLIP, InputError
 
-    learner = ContinualCLIP.from_pretrained(model, backbone=backbone)
+    if classes is None and template != TEMPLATE:
+        raise InputError(
+            "--template has no effect without --classes: learned tasks have their own; leave it out"
+        )
+    learner = ContinualCLIP.from_pretrained(model, backbone=backbone, allow_download=allow_download)
     question = {"classes": split_names(classes), "template": template, "top": top, "unknown": unknown}
     if csv is None:
         _show(_answers(learner, images, question), as_json)

@@ -1,14 +1,9 @@
-"""Random crops: that of protocol `zscl` (RandomResizedCrop, seeded), and variations of prepared pixels."""
+"""The random crop of protocol `zscl`: torchvision's RandomResizedCrop, without torchvision and seeded."""
 
-import hashlib
 import math
 import random
-from dataclasses import dataclass
 
-import torch
 from PIL import Image
-from torch import Tensor
-from torch.nn import functional as F
 
 SCALE = (0.9, 1.0)
 RATIO = (3 / 4, 4 / 3)
@@ -50,31 +45,3 @@ def _centre(width: int, height: int) -> Box:
         w = min(width, round(height * RATIO[1]))
     left, top = (width - w) // 2, (height - h) // 2
     return left, top, left + w, top + h
-
-
-@dataclass(frozen=True)
-class Variation:
-    """Random crops and mirror images of prepared pixels, for folders with few images."""
-
-    least_area: float  # the smallest share of the area that a crop keeps
-    mirror: bool = False
-
-    def apply(self, pixels: Tensor, key: str) -> Tensor:
-        """Varied copies of uint8 pixels `(B, 3, H, W)`, each resized to H × W; the key decides the draws."""
-        digest = hashlib.sha256(f"{key}-variation".encode()).digest()
-        generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
-        count = len(pixels)
-
-        def draw(low: float, high: float) -> Tensor:
-            """One number for each image."""
-            return low + (high - low) * torch.rand(count, generator=generator)
-
-        area, ratio = draw(self.least_area, 1.0), draw(math.log(RATIO[0]), math.log(RATIO[1])).exp()
-        width, height = (area * ratio).sqrt().clamp(max=1), (area / ratio).sqrt().clamp(max=1)
-        turned = torch.where((draw(0, 1) < 0.5) & self.mirror, -1.0, 1.0)
-        zero = torch.zeros(count)
-        across = torch.stack([width * turned, zero, draw(-1, 1) * (1 - width)], dim=1)
-        down = torch.stack([zero, height, draw(-1, 1) * (1 - height)], dim=1)
-        grid = F.affine_grid(torch.stack([across, down], dim=1), list(pixels.shape), align_corners=False)
-        varied = F.grid_sample(pixels.float(), grid, padding_mode="reflection", align_corners=False)
-        return varied.round().clamp(0, 255).to(torch.uint8)

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from dpw.data.augment import Variation
 from dpw.data.images import Images
 from dpw.data.pixels import PixelCache, training_pixels
 from dpw.data.split import Split
 from dpw.data.task import Task
+from dpw.engine.variation import Variation
 
 
 class SplitImages:

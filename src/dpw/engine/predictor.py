@@ -20,7 +20,7 @@ class Predictor:
     Example:
         >>> from dpw import ContinualCLIP
         >>> ContinualCLIP.from_pretrained("mini")
-        ContinualCLIP(dpw on mini, cpu; nothing learned yet)
+        ContinualCLIP(dpw-ridge on mini, cpu; nothing learned yet)
     """
 
     def __init__(self, method: Method, cache: PixelCache) -> None:
@@ -181,8 +181,8 @@ class Predictor:
             >>> sum(answer.error is None for answer in learner.predict_stream(shades, classes=["circle"]))
             5
         """
-        if top < 1:
-            raise InputError(f"top = {top} names no class; give 1 or more")
+        if not isinstance(top, int) or isinstance(top, bool) or top < 1:
+            raise InputError(f"top = {top!r} names no class; give a whole number of at least 1")
         if unknown is not None and not 0 < unknown < 1:
             raise InputError(f"unknown = {unknown} is no share of images: give one in (0, 1), such as 0.05")
         question = self.question(classes, template)
@@ -210,9 +210,13 @@ class Predictor:
             if isinstance(classes, str):
                 raise InputError(f"classes is the single text {classes!r}; give a list, as in [{classes!r}]")
             names = tuple(classes)
+            if not all(isinstance(name, str) and name for name in names):
+                raise InputError(
+                    f"classes is {list(names)!r:.80}; give a list of names, such as ['crow', 'swan']"
+                )
             if not names or len(set(names)) != len(names):
                 raise InputError(f"give at least one class and each only once, not {list(names)}")
-            if template.count("{}") != 1:
+            if not isinstance(template, str) or template.count("{}") != 1:
                 raise InputError(f"the template {template!r} needs exactly one {{}} for the class name")
             return Candidates.among(ClassGroup("given", names, (template,)))
         if not self.tasks:

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from dpw.data.augment import Variation
 from dpw.data.split import Split, join
 from dpw.data.task import Task
 from dpw.engine.feeding import SplitImages
 from dpw.engine.training import Trainer
+from dpw.engine.variation import Variation
 from dpw.methods.base import Method
 from dpw.methods.config import TrainingConfig
 

@@ -82,10 +82,15 @@ class LearnReport:
 
 
 def teach(
-    trainer: Trainer, method: Method, task: Task, wishes: Wishes, checkpoint: TrainingCheckpoint | None = None
+    trainer: Trainer, method: Method, task: Task, wishes: Wishes, folder: str | Path | None = None
 ) -> LearnReport:
-    """Learn one task as suits its images, and measure it on those kept apart."""
-    began = time.monotonic()
+    """Learn one task as suits its images, and measure it on those kept apart.
+
+    `folder` keeps the state of an unfinished training, from which the same call goes on.
+    """
+    began, checkpoint = time.monotonic(), None
+    if folder is not None:
+        checkpoint = learning_checkpoint(method, task, trainer.seed, wishes, Path(folder))
     if not finds_recipe(method):
         trainer.fit(method, task, checkpoint)
         return report(trainer, method, task, None, time.monotonic() - began)
@@ -102,8 +107,14 @@ def teach(
     return report(trainer, method, whole, plan, time.monotonic() - began)
 
 
-def check_wishes(method: Method, wishes: Wishes) -> None:
-    """Refuse numbers that no training can have, and wishes that would have no effect."""
+def check_learning(method: Method, task: Task, wishes: Wishes, seed: int, checkpoint_seconds: float) -> None:
+    """Refuse what is no task, numbers that no training can have, and wishes that would have no effect."""
+    if not isinstance(task, Task):
+        raise InputError(f"task is a {type(task).__name__}; give a Task, such as Task.from_folder('birds')")
+    if not isinstance(seed, int) or seed < 0:
+        raise InputError(f"seed is {seed!r}; give a whole number that is not negative")
+    if not checkpoint_seconds >= 0:
+        raise InputError(f"checkpoint_seconds is {checkpoint_seconds!r}; give a number of seconds")
     given = {key: value for key, value in asdict(wishes).items() if key != "time_limit" and value is not None}
     for key, value in {**given, "time_limit": wishes.time_limit}.items():
         if not value > 0:

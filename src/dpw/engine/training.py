@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from dpw.clip.backbone import Backbone
-from dpw.data.augment import Variation
 from dpw.data.digest import task_digest
 from dpw.data.pixels import PixelCache
 from dpw.data.task import Task
@@ -24,6 +23,7 @@ from dpw.engine.optimization import (
     optimizer_tensors,
     parameter_groups,
 )
+from dpw.engine.variation import Variation
 from dpw.errors import Interrupted
 from dpw.methods.base import Method
 from dpw.methods.config import TrainingConfig, told_apart

@@ -159,7 +159,7 @@ def _resume(files: RunFolder, options: RunOptions | None) -> dict[str, Any]:
     if config.method not in METHODS:
         raise InputError(f"{files.path} is a run of method {config.method!r}, which this dpw does not have")
     if files.finished:
-        return files.read_results()
+        return files.checked_results()
     method = stored(METHODS[config.method].config_class, content["method_config"])
     with with_threads(content.get("threads")):
         run = _Run(files, config, method, options or RunOptions(), content.get("directory"))

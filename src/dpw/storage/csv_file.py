@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from dpw.errors import InputError, StorageError
-from dpw.storage.files import csv_cell
+from dpw.storage.files import FORMULA
 
 
 def safe_cell(value: Any) -> Any:
     """Words that stay words: an apostrophe before what would be a formula, and no line break."""
     if not isinstance(value, str):
         return value
-    return csv_cell(value.replace("\r", "\\r").replace("\n", "\\n"))
+    text = value.replace("\r", "\\r").replace("\n", "\\n")
+    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def csv_line(values: Sequence[Any]) -> str:

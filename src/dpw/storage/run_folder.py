@@ -146,14 +146,29 @@ class RunFolder:
 
     def write_results(self, content: Mapping[str, Any]) -> None:
         """Write `accuracy.csv` and then `results.json`, which makes the run a finished one."""
+        self._write_accuracy(content)
+        files.write_json(self._results, {**RESULTS_HEADER, **content})
+
+    def _write_accuracy(self, content: Mapping[str, Any]) -> None:
+        """Write the accuracy matrix as a table, unless it is there as it should be."""
         table = io.StringIO()
         writer = csv.writer(table, lineterminator="\n")
         writer.writerow(["after", *map(files.csv_cell, content["tasks"])])
         writer.writerow(["zero-shot", *content["zero_shot"]])
         for name, row in zip(content["tasks"], content["accuracy"], strict=True):
             writer.writerow([files.csv_cell(name), *row])
-        files.write_bytes(self.path / "accuracy.csv", table.getvalue().encode())
-        files.write_json(self._results, {**RESULTS_HEADER, **content})
+        path, wanted = self.path / "accuracy.csv", table.getvalue().encode()
+        if not path.is_file() or path.read_bytes() != wanted:
+            files.write_bytes(path, wanted)
+
+    def checked_results(self) -> dict[str, Any]:
+        """The results of a finished run, its log checked and its table mended; no result is written anew."""
+        rows = self.read_rows()
+        if rows:
+            self.metrics.rewind(rows[-1]["log_bytes"], rows[-1].get("log_sha256"))
+        content = self.read_results()
+        self._write_accuracy(content)
+        return content
 
     def read_results(self) -> dict[str, Any]:
         """What a finished run found; anything else is one clear sentence."""

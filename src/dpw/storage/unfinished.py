@@ -45,7 +45,7 @@ def is_finished(folder: Path, task: str, digest: str) -> bool:
         return False
     identity = state.read()["identity"]
     begun = str(identity.get("task name"))
-    learned = [entry["name"] for entry in read_model(folder)["tasks"]] if is_model(folder) else []
+    learned = learned_tasks(folder)
     if begun in learned:
         remove(folder)
         return begun == task and identity.get(DATA, digest) == digest
@@ -55,6 +55,11 @@ def is_finished(folder: Path, task: str, digest: str) -> bool:
             f"it, or drop it with {DROP}"
         )
     return False
+
+
+def learned_tasks(folder: Path) -> list[str]:
+    """Names of the tasks that a folder's model knows; none where there is no model yet."""
+    return [str(entry["name"]) for entry in read_model(folder)["tasks"]] if is_model(folder) else []
 
 
 def remove(folder: Path) -> None:

@@ -79,7 +79,7 @@ def test_an_image_unlike_every_task_is_left_to_plain_clip(probe):
     task = probe.tasks[0]
     images = Images.of(some_pixels())
     weight = probe.answers._weights(images, [0])
-    probe.bank[0]["belonging"].tensors["median"] += 1e6
+    probe.bank[0]["router"].tensors["own"] += 1e6
     try:
         assert bool((weight > 0).any())
         question = Candidates.among(task.group())
@@ -88,7 +88,7 @@ def test_an_image_unlike_every_task_is_left_to_plain_clip(probe):
             answers(probe, some_pixels(), question), (0.35 * plain).log_softmax(dim=1), rtol=1e-5, atol=1e-5
         )
     finally:
-        probe.bank[0]["belonging"].tensors["median"] -= 1e6
+        probe.bank[0]["router"].tensors["own"] -= 1e6
 
 
 def test_a_task_is_asked_only_about_images_it_may_decide(probe, monkeypatch):
