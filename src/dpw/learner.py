@@ -150,7 +150,7 @@ class ContinualCLIP(Predictor):
             use_all: learn from the test images too; then nothing says how well it went.
             again: learn a task of this name anew, from these images and classes alone.
             seed: decides initial values, the order of images and augmentation.
-            checkpoint, checkpoint_seconds: a folder from which the same call goes on, and how often it is kept.
+            checkpoint, checkpoint_seconds: a folder from which the same call goes on, and its interval.
             callback, should_stop: hears of every step; True saves the state and raises `Interrupted`.
             accelerator: an Accelerator of your own, for several processes or mixed precision.
 

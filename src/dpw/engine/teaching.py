@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -135,7 +136,7 @@ def finds_recipe(method: Method) -> bool:
 
 
 def learning_checkpoint(
-    method: Method, task: Task, seed: int, wishes: Wishes, folder: Any
+    method: Method, task: Task, seed: int, wishes: Wishes, folder: Path
 ) -> TrainingCheckpoint:
     """The checkpoint of one learning; another task, seed, wish or method is refused there."""
     identity = training_identity(method, task, seed)
