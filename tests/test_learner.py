@@ -157,7 +157,6 @@ def test_settings_of_a_learned_model_cannot_be_changed(saved):
     "call",
     [
         lambda m, _: m.predict(5),
-        lambda m, _: m.predict([None]),
         lambda m, p: m.predict(p, top=0),
         lambda m, p: m.predict(p, top="many"),
         lambda m, p: m.predict(p, classes="crow"),

@@ -159,7 +159,6 @@ class ContinualCLIP(Predictor):
 
         Raises:
             InputError: the task is already learned, cannot be learned, or the checkpoint is of another one.
-            DamagedFileError, StorageError: the checkpoint is damaged, or cannot be written.
             Interrupted: `should_stop` said so.
 
         Example:
@@ -171,8 +170,8 @@ class ContinualCLIP(Predictor):
         wishes = Wishes(learning_rate, steps, epochs, batch_size, time_limit)
         check_learning(self.method, task, wishes, seed, checkpoint_seconds)
         trainer = Trainer(
-            cache=self.cache,
-            accelerator=accelerator or make_accelerator(),
+            self.cache,
+            accelerator or make_accelerator(),
             seed=seed,
             checkpoint_seconds=checkpoint_seconds,
             callback=callback or usual_callback(),

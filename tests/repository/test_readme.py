@@ -14,6 +14,8 @@ from tests.helpers.command_line import dpw
 from tests.helpers.dataset_layouts import build_all
 from tests.helpers.tiny_clip import save_tiny
 
+pytestmark = pytest.mark.xdist_group("readme")  # each command needs those before it
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LINES = [
@@ -59,13 +61,15 @@ def test_command(capsys, monkeypatch, desk, line):
         code, out, _ = dpw(capsys, *words[1:], "--subset")
         assert code == 0, out
     else:
-        quick = ["--set", "training.epochs=1"] if words[1] == "run" else []
-        code, out, err = dpw(capsys, *words[1:], *quick)
+        quick = {"run": ["--set", "training.epochs=1"], "learn": ["--learning-rate", "0.03", "--steps", "2"]}
+        code, out, err = dpw(capsys, *words[1:], *quick.get(words[1], []))
         assert code == 0, out + err
 
 
 def test_python_example(monkeypatch, desk):
     monkeypatch.chdir(desk)
+    for name in ("TRIAL_STEPS", "LEAST_STEPS", "MOST_STEPS", "FEWEST_STEPS"):
+        monkeypatch.setattr(f"dpw.engine.recipe.{name}", 2)
     (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     scope: dict = {}
     exec(code, scope)

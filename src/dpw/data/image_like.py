@@ -2,22 +2,25 @@
 
 import io
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeGuard, Union
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
-from torch import Tensor
 
 from dpw.clip.preprocessing import upright_rgb
 from dpw.data.split import DECODING_ERRORS, open_image
 from dpw.errors import InputError
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 FileLike = str | os.PathLike[str] | Image.Image | bytes | bytearray | BinaryIO
-ArrayLike = npt.NDArray[Any] | Tensor
-ImageLike = FileLike | ArrayLike
+ArrayLike = Union[npt.NDArray[Any], "Tensor"]
+ImageLike = Union[FileLike, ArrayLike]  # noqa: UP007
 
 KINDS = "a path, a Pillow image, a numpy array, a tensor, bytes or an open file"
 
@@ -26,7 +29,7 @@ def is_one_image(given: object) -> bool:
     """Whether something stands for one image, and not for several; four dimensions are a stack of images."""
     if isinstance(given, np.ndarray):
         return given.ndim != 4 and given.dtype.kind not in "OSU"
-    if isinstance(given, Tensor):
+    if _is_tensor(given):
         return given.dim() != 4
     return isinstance(given, str | os.PathLike | Image.Image | bytes | bytearray) or hasattr(given, "read")
 
@@ -62,7 +65,7 @@ def as_picture(image: Any, name: str) -> Image.Image:
         picture = open_image(io.BytesIO(image), name)
     elif isinstance(image, np.ndarray):
         picture = _from_array(image, name, "(H, W, 3) or (H, W), as in array.transpose(1, 2, 0)")
-    elif isinstance(image, Tensor):
+    elif _is_tensor(image):
         picture = _from_tensor(image, name)
     elif hasattr(image, "read"):
         picture = open_image(image, name)
@@ -81,7 +84,7 @@ def _upright(image: Image.Image, name: str) -> Image.Image:
         raise InputError(f"{name} cannot be decoded ({error}); give a good copy") from error
 
 
-def _from_tensor(tensor: Tensor, name: str) -> Image.Image:
+def _from_tensor(tensor: "Tensor", name: str) -> Image.Image:
     """A tensor with its channels first, as torch has them."""
     shape = "(3, H, W) or (H, W), as in tensor.permute(2, 0, 1)"
     if tensor.dim() == 3 and tensor.shape[0] not in (1, 3, 4):
@@ -119,3 +122,9 @@ def _from_floats(array: npt.NDArray[Any], name: str) -> npt.NDArray[np.uint8]:
 def _kind(thing: object) -> str:
     """A thing by its type, for messages."""
     return "None" if thing is None else f"an object of type {type(thing).__name__}"
+
+
+def _is_tensor(thing: object) -> "TypeGuard[Tensor]":
+    """Whether a thing is a tensor of torch, which whoever has one has imported."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(thing, torch.Tensor)
