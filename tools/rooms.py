@@ -16,6 +16,7 @@ PICTURE = ROOT / "docs" / "images" / "rooms.svg"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli",),
+    ("serving", "cluster"),
     ("analysis",),
     ("report", "learner"),
     ("runs",),
@@ -28,6 +29,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 )
 SAYS = {
     "cli": "thin commands",
+    "serving": "HTTP, browser, export, hub",
+    "cluster": "many machines by Ray",
     "analysis": "the paper's analyses",
     "report": "tables, figures, pages",
     "learner": "ContinualCLIP",

@@ -1,0 +1,1 @@
+"""Many processes and machines by Ray: runs, tasks, sweeps and batch prediction."""
