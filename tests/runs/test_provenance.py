@@ -4,14 +4,11 @@ import re
 import subprocess
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
-from dpw.data.task import Split, Task
 from dpw.runs import provenance
 from dpw.runs.run import resume_run, start_run
-from tests.helpers.checks import nonempty
 from tests.helpers.toy_runs import config
 
 
@@ -36,34 +33,6 @@ def test_a_finished_run_is_only_read(finished):
     before = (finished[1] / "results.json").read_bytes()
     assert resume_run(finished[1])["provenance"] == finished[0]["provenance"]
     assert (finished[1] / "results.json").read_bytes() == before
-
-
-def task(folder, labels=(0, 1), size=4, name="0.png"):
-    """A task of two files."""
-    files = []
-    for index in range(2):
-        path = folder / "cats" / name.replace("0", str(index))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"x" * size)
-        files.append(path)
-    return Task("pets", ("cat", "dog"), ("a {}.",), Split.from_files(files, labels))
-
-
-def test_the_digest_of_data_is_about_names_sizes_labels_and_splits(tmp_path):
-    digest = provenance.data_digests([task(tmp_path / "a")])["pets"]
-    assert provenance.data_digests([task(tmp_path / "elsewhere")])["pets"] == digest
-    others = [
-        task(tmp_path / "b", size=5),
-        task(tmp_path / "c", labels=(1, 0)),
-        task(tmp_path / "d", name="x0.png"),
-    ]
-    for other in nonempty(others):
-        assert provenance.data_digests([other])["pets"] != digest
-
-
-def test_images_in_memory_have_names_as_well():
-    split = Split.from_arrays(np.zeros((2, 4, 4), np.uint8), [0, 0], "digits/train")
-    assert provenance._image(split, 1) == "digits/train[1]"
 
 
 def test_a_checkout_has_a_commit_and_may_be_changed(tmp_path):

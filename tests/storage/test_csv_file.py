@@ -5,19 +5,27 @@ import csv
 import pytest
 
 from dpw.errors import InputError, StorageError
-from dpw.storage.csv_file import CsvFile, csv_line, safe_cell
+from dpw.storage.csv_file import CsvFile, csv_line
+from dpw.storage.files import csv_cell
 
 HEADER = ("image", "class")
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@sum", "\tx"])
+@pytest.mark.parametrize("text", ["=1+1", "+1+1", "-1+1", "@sum", "\tx"])
 def test_no_cell_starts_a_formula(text):
-    assert safe_cell(text) == f"'{text}"
+    assert csv_cell(text) == f"'{text}"
     assert next(csv.reader([csv_line([text, 0.5])])) == [f"'{text}", "0.5"]
 
 
 def test_words_and_numbers_stay_what_they_are():
-    assert [safe_cell(value) for value in ("a.jpg", -0.5, None, "")] == ["a.jpg", -0.5, None, ""]
+    assert [csv_cell(value) for value in ("a.jpg", -0.5, None, "", "-", "-0.5")] == [
+        "a.jpg",
+        -0.5,
+        None,
+        "",
+        "-",
+        "-0.5",
+    ]
     assert csv_line(['a\nb\r, "c"', 1]) == '"a\\nb\\r, ""c""",1\n'
 
 

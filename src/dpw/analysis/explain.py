@@ -16,6 +16,7 @@ from dpw.errors import InputError
 from dpw.learner import ContinualCLIP, Prediction
 from dpw.methods.dpw.method import DPW
 from dpw.methods.parts.weighted import WeightedAnswers
+from dpw.methods.routing.gaussian import GaussianRouter
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def likelihoods(learner: ContinualCLIP, pixels: Tensor) -> list[TaskLikelihood]:
         if route is None:
             return []
         logs: list[float | None] = [None] * len(method.tasks)
-        if isinstance(method.answers, WeightedAnswers):
+        if isinstance(method.answers, WeightedAnswers) and isinstance(method.answers.router, GaussianRouter):
             features = method.answers.router_features(Images.of(pixels))
             logs = list(method.answers.router.log_likelihood(features)[0].tolist())
     confidence = route.confidence[0].tolist()

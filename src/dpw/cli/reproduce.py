@@ -92,10 +92,10 @@ def _plan(found: "Sequence[Estimate]") -> str:
     lines = [header]
     for one in found:
         values = _as_json(one)
-        place = f"{values['benchmark']} {values['protocol'] or ''}".strip()
+        where = f"{values['benchmark']} {values['protocol'] or ''}".strip()
         counts = [str(values[name]) for name in ("seed", "train", "test", "steps")]
         state = "lacks " + ", ".join(one.run.lacks) if one.run.lacks else one.run.state
-        lines.append([one.run.line.label, place, state, *counts, _time(one.seconds), _size(values["memory"])])
+        lines.append([one.run.line.label, where, state, *counts, _time(one.seconds), _size(values["memory"])])
     left = sum(one.seconds for one in found if one.run.state != "finished" and not one.run.lacks)
     total = f"to do: about {_time(left)} on this machine, from a few measured steps of every kind of run"
     return "\n".join([*aligned(lines), total])

@@ -10,7 +10,8 @@ from dpw.engine.prediction import Prediction
 from dpw.errors import InputError
 from dpw.methods.base import Method
 from dpw.methods.candidates import Candidates
-from dpw.storage.csv_file import CsvFile, safe_cell
+from dpw.storage.csv_file import CsvFile
+from dpw.storage.files import csv_cell
 from dpw.storage.model_folder import digest
 
 FIRST = ("image", "class", "probability", "task", "confidence", "typicality", "error")
@@ -26,7 +27,7 @@ class PredictionTable:
 
     def __init__(self, path: Path, method: Method, question: Candidates, top: int) -> None:
         """Rows for predictions of a method, each naming `top` classes."""
-        more = [f"{name}_{place}" for place in range(2, top + 1) for name in ("class", "probability")]
+        more = [f"{name}_{rank}" for rank in range(2, top + 1) for name in ("class", "probability")]
         self.file = CsvFile(path, [*FIRST, *more, "model"])
         self.top, self.model = top, _identity(method, question)
         self.answered = self.failed = self.found = 0
@@ -59,7 +60,7 @@ class PredictionTable:
                 f"{path} was begun by another model or with other classes (it says {row[-1]}, this is "
                 f"{self.model}): choose another file"
             )
-        if image is None or row[IMAGE] != safe_cell(str(image)):
+        if image is None or row[IMAGE] != csv_cell(str(image)):
             wanted = "there is no such image now" if image is None else f"now {image} comes there"
             raise InputError(
                 f"{path} has {row[IMAGE]} in line {self.found + 2}, but {wanted}: give the same images again "

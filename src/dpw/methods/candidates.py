@@ -65,7 +65,7 @@ class Candidates:
         own = {readable(name): number for number, name in enumerate(classes)}
         named = any(group.name == task for group in self.groups)
         return {
-            place: own[readable(name)]
-            for place, (group, name) in enumerate(self.classes)
+            column: own[readable(name)]
+            for column, (group, name) in enumerate(self.classes)
             if readable(name) in own and (group == task or not named)
         }

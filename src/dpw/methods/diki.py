@@ -15,9 +15,8 @@ from dpw.data.reference import seeded
 from dpw.data.task import Task
 from dpw.methods.base import Method, TaskImages
 from dpw.methods.config import TrainingConfig
-from dpw.methods.parts.weighted import ROUTER, WeightedAnswers, WeightedConfig
+from dpw.methods.parts.weighted import ROUTER, WeightedAnswers, WeightedConfig, stored_router
 from dpw.methods.registry import register
-from dpw.methods.routing.gaussian import stored_gaussian
 from dpw.methods.tensors import strip_prefix
 
 
@@ -115,7 +114,7 @@ class DIKI(Method):
     def stored_module(self, tensors: Mapping[str, Tensor]) -> nn.ModuleDict:
         """Both towers and the Gaussian with the shapes of stored tensors."""
         towers = {t: DIKITower(tensors[f"{t}.keys"], tensors[f"{t}.values"]) for t in ("image", "text")}
-        return nn.ModuleDict({**towers, ROUTER: stored_gaussian(strip_prefix(f"{ROUTER}.", tensors))})
+        return nn.ModuleDict({**towers, ROUTER: stored_router(strip_prefix(f"{ROUTER}.", tensors))})
 
     def image_adaptation(
         self,

@@ -34,6 +34,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 class DPWRidgeConfig(DPWConfig):
     """DPW's settings and what the head looks at."""
 
+    router: Literal["gaussian"] = "gaussian"  # the heads weigh themselves by likelihoods
     views: tuple[Literal["frozen", "adapted", "patches"], ...] = ("frozen", "adapted", "patches")
     use_validation: bool = False  # let validation images join the regression once everything is chosen
 

@@ -284,16 +284,16 @@ class Lada(Method):
         logits = self.answers.logits(images, candidates)
         known = [candidates.known_to(task.name, task.classes) for task in self.tasks]
         learned = torch.zeros(logits.shape[1], dtype=torch.bool, device=logits.device)
-        learned[[place for columns in known for place in columns]] = True
+        learned[[column for columns in known for column in columns]] = True
         if not bool(learned.any()):
             return logits
         features = self.frozen_features(images)
         logits, memory = logits.clone(), torch.zeros_like(logits)
         for index, columns in enumerate(known):
-            places, own = list(columns.keys()), list(columns.values())
+            asked, own = list(columns.keys()), list(columns.values())
             texts = self._memories(index).kept["texts"].to(features)[own]
-            logits[:, places] = self.backbone.logit_scale * features @ texts.T
-            memory[:, places] = self._memory(index, features)[:, own]
+            logits[:, asked] = self.backbone.logit_scale * features @ texts.T
+            memory[:, asked] = self._memory(index, features)[:, own]
         inside = learned[logits.argmax(dim=1)][:, None]
         return torch.where(inside, torch.where(learned, logits + memory, logits + NEVER), logits)
 

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from dpw.clip.backbone import Backbone
 from dpw.data.images import Images
@@ -14,6 +12,7 @@ from dpw.data.task import Task
 from dpw.methods.base import Method, TaskImages
 from dpw.methods.config import MethodConfig
 from dpw.methods.parts.heads import ROUTER, HeadAnswers, task_gaussian
+from dpw.methods.parts.logistic import fit_logistic
 from dpw.methods.registry import register
 from dpw.methods.routing.gaussian import stored_gaussian
 from dpw.methods.tensors import strip_prefix
@@ -40,23 +39,8 @@ class Probe(nn.Module):
 
 
 def fit_probe(features: Tensor, labels: Tensor, classes: int, strength: float, rounds: int) -> Probe:
-    """Multinomial logistic regression, summed loss + ‖W‖²/(2·strength), by L-BFGS from zero in float64."""
-    features = features.double()
-    weight = torch.zeros(classes, features.shape[1], dtype=torch.float64, requires_grad=True)
-    bias = torch.zeros(classes, dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.LBFGS([weight, bias], max_iter=rounds, line_search_fn="strong_wolfe")
-
-    def loss() -> Tensor:
-        """The objective with its gradient."""
-        optimizer.zero_grad()
-        fit = F.cross_entropy(features @ weight.T + bias, labels, reduction="sum")
-        value = (fit + (weight**2).sum() / (2 * strength)) / len(features)
-        value.backward()  # type: ignore[no-untyped-call]
-        return value
-
-    with torch.enable_grad():
-        optimizer.step(loss)  # type: ignore[no-untyped-call]
-    return Probe(weight.detach(), bias.detach())
+    """The probe of a task, see `fit_logistic`."""
+    return Probe(*fit_logistic(features, labels, classes, strength, rounds))
 
 
 @register(mini={"rounds": 100})

@@ -102,7 +102,7 @@ class RailAnswers:
         tasks = self.method.by_name()
         known = [candidates.known_to(task.name, task.classes) for task, _ in tasks]
         learned = torch.zeros(plain.shape[1], dtype=torch.bool)
-        learned[[place for columns in known for place in columns]] = True
+        learned[[column for columns in known for column in columns]] = True
         if not bool(learned.any()):
             return plain
         values = self._regression()(self.method.frozen_features(images).cpu().double())

@@ -1,19 +1,15 @@
 """What produced the numbers: program, machine, CLIP and data, so that a result can be traced and repeated."""
 
-import hashlib
-import json
 import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from dpw import __version__
-from dpw.data.split import Split
-from dpw.data.task import Task
 
 PROGRAM = f"dpw {__version__}"
 COMPUTES = ("torch", "transformers", "accelerate", "numpy", "pillow", "safetensors", "tokenizers")
@@ -69,28 +65,6 @@ def device_name(device: Any) -> str:
 
     called = getattr(torch.get_device_module(device), "get_device_name", None)
     return str(device.type) if called is None else f"{device.type} ({called(device)})"
-
-
-def data_digests(tasks: Iterable[Task]) -> dict[str, str]:
-    """SHA-256 of every task's data: classes, prompts, and name, size and label of each image by split."""
-    return {task.name: _task_digest(task) for task in tasks}
-
-
-def _task_digest(task: Task) -> str:
-    """One task; the same on every machine that holds the same files."""
-    digest = hashlib.sha256(json.dumps([task.classes, task.templates, task.protocol]).encode())
-    for name, split in task.splits().items():
-        digest.update(name.encode())
-        for row, label in enumerate(split.labels):
-            digest.update(f"{_image(split, row)}|{label}\n".encode())
-    return digest.hexdigest()
-
-
-def _image(split: Split, row: int) -> str:
-    """Name and size of an image: of a file without the folders above its class."""
-    where = Path(split.where(row))
-    name = "/".join(where.parts[-2:])
-    return f"{name}|{where.stat().st_size}" if where.is_file() else name
 
 
 def changed(started: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

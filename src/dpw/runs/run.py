@@ -37,7 +37,7 @@ from dpw.runs.config import (
     where_written,
 )
 from dpw.runs.notices import comparable_notice
-from dpw.runs.provenance import changed, data_digests, environment, versions
+from dpw.runs.provenance import changed, environment, versions
 from dpw.runs.results import collect
 from dpw.storage import model_folder
 from dpw.storage.checkpoint import TrainingCheckpoint
@@ -349,5 +349,5 @@ class _Run:
             **started,
             "changed": changed(started, now),
             "clip": self.backbone.fingerprint(),
-            "data": data_digests(self.benchmark.tasks),
+            "data": digests(self.benchmark),
         }

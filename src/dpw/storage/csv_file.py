@@ -8,21 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from dpw.errors import InputError, StorageError
-from dpw.storage.files import FORMULA
-
-
-def safe_cell(value: Any) -> Any:
-    """Words that stay words: an apostrophe before what would be a formula, and no line break."""
-    if not isinstance(value, str):
-        return value
-    text = value.replace("\r", "\\r").replace("\n", "\\n")
-    return f"'{text}" if text.startswith(FORMULA) else text
+from dpw.storage.files import csv_cell
 
 
 def csv_line(values: Sequence[Any]) -> str:
     """One row as one line, whatever stands in its cells."""
     line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow([safe_cell(value) for value in values])
+    csv.writer(line, lineterminator="\n").writerow([csv_cell(value) for value in values])
     return line.getvalue()
 
 

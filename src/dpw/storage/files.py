@@ -53,14 +53,17 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def csv_cell(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula; numbers and a lone dash stay as they are."""
-    if not isinstance(value, str) or not value.startswith(FORMULA) or value == "-":
+    """A cell that no spreadsheet takes for a formula, on one line; numbers and a lone dash stay."""
+    if not isinstance(value, str):
         return value
+    text = value.replace("\r", "\\r").replace("\n", "\\n")
+    if not text.startswith(FORMULA) or text == "-":
+        return text
     try:
-        float(value)
+        float(text)
     except ValueError:
-        return f"'{value}"
-    return value
+        return f"'{text}"
+    return text
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -22,9 +22,8 @@ from dpw.methods.dpw.initialization import Initializer, possible_heads
 from dpw.methods.dpw.parts import choose_parts
 from dpw.methods.dpw.statistics import RunningScores
 from dpw.methods.dpw.tower import DPWAdaptation, DPWTower
-from dpw.methods.parts.weighted import ROUTER, WeightedAnswers
+from dpw.methods.parts.weighted import ROUTER, WeightedAnswers, stored_router
 from dpw.methods.registry import register
-from dpw.methods.routing.gaussian import stored_gaussian
 from dpw.methods.tensors import strip_prefix
 
 TOWERS = ("image", "text")
@@ -232,7 +231,7 @@ class DPW(Method):
             )
             for tower in TOWERS
         }
-        return nn.ModuleDict({**towers, ROUTER: stored_gaussian(strip_prefix(f"{ROUTER}.", tensors))})
+        return nn.ModuleDict({**towers, ROUTER: stored_router(strip_prefix(f"{ROUTER}.", tensors))})
 
     def progress_state(self) -> dict[str, Tensor]:
         """The running sums of the authors' statistics."""

@@ -88,16 +88,15 @@ class HeadAnswers:
             return plain
         weight = self._weights(images, speakers)
         calm = (CLIP_TEMPERATURE * plain.cpu().double()).softmax(dim=1)
-        weight = weight * calm[:, sorted({place for index in speakers for place in known[index]})].sum(
-            dim=1, keepdim=True
-        ).clamp(max=1)
+        learned = sorted({column for index in speakers for column in known[index]})
+        weight = weight * calm[:, learned].sum(dim=1, keepdim=True).clamp(max=1)
         mixed = (1 - weight.sum(dim=1, keepdim=True)).clamp(min=0) * calm
-        for column, index in enumerate(speakers):
-            rows = (weight[:, column] > NEGLIGIBLE).nonzero().flatten()
+        for speaker, index in enumerate(speakers):
+            rows = (weight[:, speaker] > NEGLIGIBLE).nonzero().flatten()
             if len(rows):
-                places, own = list(known[index].keys()), list(known[index].values())
+                columns, own = list(known[index].keys()), list(known[index].values())
                 spoken = self.head_logits(index, images.take(rows.tolist()))[:, own].softmax(dim=1)
-                mixed[rows[:, None], torch.tensor(places)] += weight[rows, column][:, None] * spoken
+                mixed[rows[:, None], torch.tensor(columns)] += weight[rows, speaker][:, None] * spoken
         return mixed.clamp(min=torch.finfo(torch.float64).tiny).log().to(plain)
 
     def _weights(self, images: Images, speakers: list[int]) -> Tensor:

@@ -110,7 +110,7 @@ class MixtureAdaptation(Adaptation):
         chosen, weights = self.gates(block, u)
         out = torch.zeros_like(u)
         for expert in sorted(set(chosen.flatten().tolist())):
-            rows, places = (chosen == expert).nonzero(as_tuple=True)
+            rows, ranks = (chosen == expert).nonzero(as_tuple=True)
             added = self.experts.at(block, expert)(u[rows], self.scale, self.dropout)
-            out = out.index_add(0, rows, (weights[rows, places, None, None] * added).to(out.dtype))
+            out = out.index_add(0, rows, (weights[rows, ranks, None, None] * added).to(out.dtype))
         return out

@@ -88,13 +88,13 @@ class RidgeHead:
         """What is stored: single precision is enough for what does not have to be inverted any more."""
         return {field.name: getattr(self, field.name).float() for field in fields(self)}
 
-    def places(self, images: Seen) -> Tensor:
+    def points(self, images: Seen) -> Tensor:
         """z of the formula, `(n, D)`."""
         return (torch.cat(images.views, dim=1) - self.centre) / self.length
 
     def scores(self, images: Seen) -> Tensor:
         """head(x): prior and regression, `(n, C)`."""
-        near = gaussian_kernel(self.places(images), self.landmarks, GAMMA)
+        near = gaussian_kernel(self.points(images), self.landmarks, GAMMA)
         return mixed_prior(images.zero_shot, self.temperatures) + near @ self.weights
 
     def logits(self, images: Seen) -> Tensor:
@@ -142,9 +142,9 @@ class _Regression:
     def __init__(self, blank: RidgeHead, train: Labelled) -> None:
         """Decompose once."""
         self.blank, self.train = blank, train
-        places = blank.places(train.images)
-        self.landmarks = places[landmark_rows(train.labels)]
-        self.ridge = KernelRidge(places, self.landmarks, GAMMA)
+        points = blank.points(train.images)
+        self.landmarks = points[landmark_rows(train.labels)]
+        self.ridge = KernelRidge(points, self.landmarks, GAMMA)
         self.targets = one_hot(train.labels, train.images.zero_shot.shape[1])
 
     def choose(self, held_out: Labelled | None) -> Tensor:
@@ -155,7 +155,7 @@ class _Regression:
         """
         near = None
         if held_out is not None:
-            near = gaussian_kernel(self.blank.places(held_out.images), self.landmarks, GAMMA)
+            near = gaussian_kernel(self.blank.points(held_out.images), self.landmarks, GAMMA)
         losses = torch.zeros(len(PENALTIES), len(TEMPERATURES), dtype=torch.float64)
         for column, temperature in enumerate(TEMPERATURES):
             prior = (temperature * self.train.images.zero_shot).softmax(dim=1)

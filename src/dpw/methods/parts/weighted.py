@@ -22,12 +22,13 @@ from dpw.methods.config import RoutedConfig
 from dpw.methods.parts.plain import plain_logits
 from dpw.methods.parts.weighted_texts import WeightedTexts
 from dpw.methods.routing.estimation import diagonal_target, projection_target
-from dpw.methods.routing.gaussian import GaussianRouter, fitted_gaussian, sample_gaussian
+from dpw.methods.routing.gaussian import GaussianRouter, fitted_gaussian, sample_gaussian, stored_gaussian
 from dpw.methods.routing.ranking import weighted_logits
 from dpw.methods.routing.route import Route, rows_by_task
+from dpw.methods.routing.text_prototypes import TextPrototypeRouter, fit_text_prototypes
 
 TEXT_ROWS = 2048  # prompts that go through the text tower at once
-ROUTER = "router"  # under which name a task's module holds its Gaussian
+ROUTER = "router"  # under which name a task's module holds what its router keeps
 
 
 class WeightedConfig(RoutedConfig):
@@ -36,14 +37,17 @@ class WeightedConfig(RoutedConfig):
     `covariance` and `weights` are the paper's where its conditions hold: the sample covariance with twice as
     many images as features have numbers, and σ(ℓ/width − 1) with the gate 0.825 for features of 512 numbers.
     Elsewhere `fitted` finds them on left-out images; `sample` and `paper` keep the authors' everywhere.
+    `router` replaces the Gaussians by the nearest mean class text and class prototypes (as in CMAP).
     """
 
     absent: ClassVar[Mapping[str, Any]] = {
         "covariance": "sample",
         "weights": "paper",
         "router_features": "image",
+        "router": "gaussian",
     }
 
+    router: Literal["gaussian", "text-prototypes"] = "gaussian"
     ridge: float = Field(1e-7, gt=0)
     covariance: Literal["fitted", "sample"] = "fitted"
     weights: Literal["fitted", "paper"] = "fitted"
@@ -65,7 +69,7 @@ class Acts(Protocol):
 class WeightedAnswers:
     """Routes every image by the tasks' Gaussians and answers with the weighted parameters of its task.
 
-    Each module of the method's bank holds its Gaussian under the name `router` (see `gaussian_of`).
+    Each module of the method's bank holds its Gaussian under the name `router`.
     """
 
     def __init__(self, method: Method, image: Acts, text: Acts) -> None:
@@ -73,16 +77,22 @@ class WeightedAnswers:
         assert isinstance(method.config, WeightedConfig)
         self.method, self.config = method, method.config
         self.image_adaptation, self.text_adaptation = image, text
-        self.router = GaussianRouter(self._gaussians, self.config.gate, self.config.weights == "fitted")
+        self.router: GaussianRouter | TextPrototypeRouter
+        if self.config.router == "text-prototypes":
+            self.router = TextPrototypeRouter(self._kept, self.config.gate)
+        else:
+            self.router = GaussianRouter(self._kept, self.config.gate, self.config.weights == "fitted")
         self.texts = WeightedTexts(self.encode_texts, self.config.text_weight, self.config.grid_points)
 
-    def _gaussians(self) -> Sequence[HostTensors]:
-        """The Gaussians of all tasks."""
+    def _kept(self) -> Sequence[HostTensors]:
+        """What the router keeps of all tasks: their Gaussians."""
         bank: Any = self.method.bank
         return [module[ROUTER] for module in bank]
 
     def fit(self, images: TaskImages) -> HostTensors:
         """The Gaussian of a new task, from the frozen features of its training images."""
+        if self.config.router == "text-prototypes":
+            return self._fit_text_prototypes(images)
         with torch.no_grad():
             features = torch.cat([self._router_features(pixels) for pixels, _ in images.batches()])
         rows = features[self._fit_rows(len(features))]
@@ -94,6 +104,16 @@ class WeightedAnswers:
         kind = "sample" if ridge == 0 else "regularised"
         self.method.tasks[-1].details["router"] = {"covariance": kind, "ridge": ridge, "images": len(rows)}
         return found
+
+    def _fit_text_prototypes(self, images: TaskImages) -> HostTensors:
+        """The text router's part of a new task, from its class texts and training images."""
+        method, task = self.method, self.method.tasks[-1]
+        with torch.no_grad():
+            texts = F.normalize(method.backbone.encode_texts(method.training_tokens()), dim=-1)
+        features, labels = method.collect_features(images)
+        task.details["router"] = {"kind": "text-prototypes", "images": len(labels)}
+        generator = seeded(self.config.seed, task.name, "text prototypes")
+        return fit_text_prototypes(features, labels, texts, generator)
 
     def _target(self, features: Tensor) -> Tensor:
         """Towards which covariance few images are regularised."""
@@ -109,8 +129,8 @@ class WeightedAnswers:
         return torch.cat([F.normalize(features, dim=-1), patches], dim=-1)
 
     def router_features(self, images: Images) -> Tensor:
-        """The same for images of a question; once for every batch."""
-        if self.config.router_features == "image":
+        """The same for images of a question; once for every batch. The text router sees the feature alone."""
+        if self.config.router_features == "image" or self.config.router == "text-prototypes":
             return self.method.frozen_features(images)
 
         def compute(rows: Sequence[int]) -> Tensor:
@@ -230,3 +250,8 @@ class WeightedAnswers:
     def clear(self) -> None:
         """Drop all kept text features, because tasks have moved or changed."""
         self.texts.clear()
+
+
+def stored_router(tensors: Mapping[str, Tensor]) -> HostTensors:
+    """What a router kept of a task, from its stored tensors: a Gaussian unless there are class texts."""
+    return HostTensors(tensors) if "texts" in tensors else stored_gaussian(tensors)
