@@ -153,7 +153,8 @@ WITHOUT_EFFECT = [
     (["predict", "{model}", "x.png", "--template", "a {}"], "--template has no effect"),
     (["run", "{yaml}", "--model", "{clip}", "--seed", "1", "--seeds", "1,2"], "--seed 1 has no effect"),
     (["run", "{yaml}", "--model", "{clip}", "--seeds", "1,x"], "no list of whole numbers"),
-    (["run", "{yaml}", "--model", "{clip}", "--seeds", "1,1"], "names a seed twice"),
+    (["run", "{yaml}", "--model", "{clip}", "--seeds", "1,1"], "names a number twice"),
+    (["run", "{yaml}", "--model", "{clip}", "--shots", "2,two"], "no list of whole numbers"),
     (["data", "check", "{yaml}", "--subset"], "--subset has no effect"),
 ]
 

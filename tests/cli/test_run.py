@@ -107,3 +107,34 @@ def test_a_run_takes_published_shot_lists_and_rebuilt_splits(toy, tmp_path, caps
     assert code == 0, err
     settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
     assert (settings["shot_lists"], settings["rebuild_splits"]) == (str(tmp_path / "lists"), True)
+
+
+def test_several_shots_draw_a_curve(capsys, toy, tmp_path):
+    words = [
+        "run",
+        toy / "toy.yaml",
+        "--model",
+        toy / "clip",
+        "--output",
+        tmp_path,
+        "--order",
+        "birds,metals",
+    ]
+    code, out, _ = dpw(capsys, *words, "--method", "zero-shot,linear-probe", "--shots", "1,2")
+    assert code == 0
+    assert "accuracy over images per class" in out
+    for name in ("zero-shot", "linear-probe"):
+        for shots in (1, 2):
+            folder = tmp_path / f"{name}-shots{shots}-seed0"
+            assert json.loads((folder / "results.json").read_text())["shots"] == shots
+    rows = (tmp_path / "shots.csv").read_text().splitlines()
+    assert rows[0] == "method,shots,last,transfer,last_deviation,transfer_deviation"
+    assert [row.split(",")[:2] for row in rows[1:]] == [
+        ["zero-shot", "1"],
+        ["zero-shot", "2"],
+        ["linear-probe", "1"],
+        ["linear-probe", "2"],
+    ]
+    assert (tmp_path / "shots.png").stat().st_size > 1000
+    code, again, _ = dpw(capsys, *words)
+    assert again == out

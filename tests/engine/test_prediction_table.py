@@ -13,8 +13,8 @@ from tests.helpers.toy_learner import task
 IMAGES = [Path("a.jpg"), Path("=b.jpg"), Path("c.jpg")]
 
 
-def table(model, path, classes=None, top=2):
-    return PredictionTable(path, model.method, model.question(classes), top)
+def table(model, path, classes=None, top=2, unknown=None):
+    return PredictionTable(path, model.method, model.question(classes), top, unknown)
 
 
 def answered(model, path, images=IMAGES):
@@ -47,8 +47,12 @@ def test_another_model_or_question_is_refused(saved, toy, tmp_path):
     assert digest(other.method) == digest(model.method)
     assert list(table(other, tmp_path / "t.csv").unanswered(IMAGES)) == []
     other.forget("metals")
-    for changed in (table(other, tmp_path / "t.csv"), table(model, tmp_path / "t.csv", classes=["crow"])):
-        with pytest.raises(InputError, match="begun by another model or with other classes"):
+    for changed in (
+        table(other, tmp_path / "t.csv"),
+        table(model, tmp_path / "t.csv", classes=["crow"]),
+        table(model, tmp_path / "t.csv", unknown=0.05),
+    ):
+        with pytest.raises(InputError, match="begun by another model or with another question"):
             changed.unanswered(IMAGES)
     with pytest.raises(InputError, match="other columns"):
         table(model, tmp_path / "t.csv", top=3).unanswered(IMAGES)

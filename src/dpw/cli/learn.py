@@ -82,8 +82,10 @@ def learn(
         if discard_unfinished:
             say(f"dropped the unfinished training of {unfinished.discard(into)}", err=True)
         if not again and unfinished.is_finished(into, task.name, task_digest(task)):
+            known = unfinished.learned_tasks(into)
             say_error(f"{task.name} was already learned from these images")
-            say(f"{into} now knows: {', '.join(unfinished.learned_tasks(into))}")
+            content = {"name": task.name, "model": str(into), "tasks": known, "already_learned": True}
+            say(json.dumps(content, indent=2) if as_json else f"{into} now knows: {', '.join(known)}")
             return
         learner = _open(into, model, method, preset, parse_settings(settings), device, allow_download)
         learned = _teach(learner, task, into, wishes)

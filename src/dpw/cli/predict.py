@@ -96,7 +96,7 @@ def _write(learner: Any, images: list[Path], question: dict[str, Any], path: Pat
     from dpw.engine.prediction_table import PredictionTable
 
     candidates = learner.question(question["classes"], question["template"])
-    table = PredictionTable(path, learner.method, candidates, question["top"])
+    table = PredictionTable(path, learner.method, candidates, question["top"], question["unknown"])
     remaining = table.unanswered(image_files(images))
     answers = learner.predict_stream(remaining, **question)
     with stopping() as request:

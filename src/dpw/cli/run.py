@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from dpw.runs.config import RunConfig
 
 MINI_METHODS = "zero-shot,finetune,dpw"
+SHOT_METHODS = "zero-shot,linear-probe,diki,dpw"
 
 
 def run(
@@ -31,7 +33,9 @@ def run(
         Path | None, typer.Option("--data-root", envvar="DPW_DATA", help="Folder of the public datasets.")
     ] = None,
     protocol: Annotated[str | None, typer.Option(help="Protocol: coop or zscl.")] = None,
-    shots: Annotated[int | None, typer.Option(help="Training images of each class.")] = None,
+    shots: Annotated[
+        str | None, typer.Option(help="Training images of each class; several draw a curve, as 1,2,4,8.")
+    ] = None,
     order: Annotated[str | None, typer.Option(help="Task names, separated by commas.")] = None,
     shot_lists: Annotated[
         Path | None, typer.Option(help="Folder of published few-shot lists, used where it has one.")
@@ -47,8 +51,10 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run methods through a benchmark and measure every test set after every task."""
-    methods = (method or (MINI_METHODS if benchmark in ("mini", "mini-x-tail") else "dpw")).split(",")
     many_seeds = _seeds(seed, seeds)
+    many_shots: list[int] | list[None] = [None] if shots is None else _numbers("--shots", shots)
+    usual = MINI_METHODS if benchmark in ("mini", "mini-x-tail") else "dpw"
+    methods = (method or (SHOT_METHODS if len(many_shots) > 1 else usual)).split(",")
     common = {
         "benchmark": benchmark,
         "model": model or _default_model(benchmark),
@@ -56,7 +62,6 @@ def run(
         "settings": parse_settings(settings),
         "data_root": None if data_root is None else str(data_root),
         "protocol": protocol,
-        "shots": shots,
         "order": None if order is None else order.split(","),
         "shot_lists": None if shot_lists is None else str(shot_lists),
         "rebuild_splits": rebuild_splits,
@@ -65,15 +70,25 @@ def run(
         "workers": workers,
         "trackers": track or [],
     }
-    several = len(methods) * len(many_seeds) > 1
+    several = len(methods) * len(many_seeds) * len(many_shots) > 1
     base = output or Path("runs") / Path(benchmark).stem
     found = []
-    for name in methods:
-        for number in many_seeds:
-            own = name if preset == "default" else f"{name}-{preset.replace('/', '-')}"
-            folder = base / f"{own}-seed{number}" if several or output is None else base
-            found.append(_start({**common, "method": name, "seed": number}, folder, checkpoint_seconds))
+    for name, few, number in product(methods, many_shots, many_seeds):
+        folder = base / _run_name(name, preset, few, number) if several or output is None else base
+        values = {**common, "method": name, "shots": few, "seed": number}
+        found.append(_start(values, folder, checkpoint_seconds))
     _show(found, as_json)
+    if len(many_shots) > 1:
+        from dpw.report.shots import write_shots
+
+        say(f"accuracy over images per class: {write_shots(found, base)}", err=as_json)
+
+
+def _run_name(method: str, preset: str, shots: int | None, seed: int) -> str:
+    """The folder of one run among several."""
+    own = method if preset == "default" else f"{method}-{preset.replace('/', '-')}"
+    few = "" if shots is None else f"-shots{shots}"
+    return f"{own}{few}-seed{seed}"
 
 
 def _seeds(seed: int | None, seeds: str | None) -> list[int]:
@@ -84,12 +99,19 @@ def _seeds(seed: int | None, seeds: str | None) -> list[int]:
         return [seed or 0]
     if seed is not None:
         raise InputError(f"--seed {seed} has no effect beside --seeds {seeds}: give one of the two")
+    return _numbers("--seeds", seeds)
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    """Different whole numbers given as `1,2,3`."""
+    from dpw import InputError
+
     try:
-        found = [int(part) for part in seeds.split(",")]
+        found = [int(part) for part in text.split(",")]
     except ValueError as error:
-        raise InputError(f"--seeds {seeds!r} is no list of whole numbers such as 1,2,3") from error
+        raise InputError(f"{option} {text!r} is no list of whole numbers such as 1,2,3") from error
     if len(set(found)) != len(found):
-        raise InputError(f"--seeds {seeds} names a seed twice: give each once")
+        raise InputError(f"{option} {text} names a number twice: give each once")
     return found
 
 
@@ -163,10 +185,14 @@ def _show(results: list[dict[str, Any]], as_json: bool) -> None:
 
     first = results[0]
     say(f"{first['benchmark']}, {first['setting']}, protocol {first['protocol']}, {first['model']}")
-    say(f"{'method':<18}{'seed':>5}" + "".join(f"{name:>12}" for name in MAIN_METRICS) + f"{'learned':>12}")
+    by_shots = len({result["shots"] for result in results}) > 1
+    heading = f"{'shots':>7}" if by_shots else ""
+    names = "".join(f"{name:>12}" for name in MAIN_METRICS)
+    say(f"{'method':<18}{heading}{'seed':>5}{names}{'learned':>12}")
     for result in results:
         values = "".join(f"{_percent(result['metrics'][name]):>12}" for name in MAIN_METRICS)
-        say(f"{result['method']:<18}{result['seed']:>5}{values}{result['parameters']:>12,}")
+        few = f"{result['shots']:>7}" if by_shots else ""
+        say(f"{result['method']:<18}{few}{result['seed']:>5}{values}{result['parameters']:>12,}")
     for result in results:
         say(f"{result['method']}: {result['folder']}/results.json")
 

@@ -25,11 +25,13 @@ class PredictionTable:
     same question and the images begin with those of the file.
     """
 
-    def __init__(self, path: Path, method: Method, question: Candidates, top: int) -> None:
-        """Rows for predictions of a method, each naming `top` classes."""
+    def __init__(
+        self, path: Path, method: Method, question: Candidates, top: int, unknown: float | None = None
+    ) -> None:
+        """Rows for predictions of a method, each naming `top` classes, strangers rejected at `unknown`."""
         more = [f"{name}_{rank}" for rank in range(2, top + 1) for name in ("class", "probability")]
         self.file = CsvFile(path, [*FIRST, *more, "model"])
-        self.top, self.model = top, _identity(method, question)
+        self.top, self.model = top, _identity(method, question, unknown)
         self.answered = self.failed = self.found = 0
 
     def unanswered(self, images: Iterable[Path]) -> Iterator[Path]:
@@ -57,7 +59,7 @@ class PredictionTable:
         path = self.file.path
         if row[-1] != self.model:
             raise InputError(
-                f"{path} was begun by another model or with other classes (it says {row[-1]}, this is "
+                f"{path} was begun by another model or with another question (it says {row[-1]}, this is "
                 f"{self.model}): choose another file"
             )
         if image is None or row[IMAGE] != csv_cell(str(image)):
@@ -68,7 +70,8 @@ class PredictionTable:
             )
 
 
-def _identity(method: Method, question: Candidates) -> str:
-    """What decides the answers: the model and the classes it chooses between."""
-    content = json.dumps([digest(method), asdict(question)], sort_keys=True)
+def _identity(method: Method, question: Candidates, unknown: float | None) -> str:
+    """What decides the answers: the model, the classes it chooses between, and whom it calls unknown."""
+    strangers = [] if unknown is None else [unknown]
+    content = json.dumps([digest(method), asdict(question), *strangers], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()[:12]
