@@ -110,17 +110,9 @@ def test_a_run_takes_published_shot_lists_and_rebuilt_splits(toy, tmp_path, caps
 
 
 def test_several_shots_draw_a_curve(capsys, toy, tmp_path):
-    words = [
-        "run",
-        toy / "toy.yaml",
-        "--model",
-        toy / "clip",
-        "--output",
-        tmp_path,
-        "--order",
-        "birds,metals",
-    ]
-    code, out, _ = dpw(capsys, *words, "--method", "zero-shot,linear-probe", "--shots", "1,2")
+    words = ["run", toy / "toy.yaml", "--model", toy / "clip", "--output", tmp_path]
+    words += ["--method", "zero-shot,linear-probe", "--order", "birds,metals", "--shots", "1,2"]
+    code, out, _ = dpw(capsys, *words)
     assert code == 0
     assert "accuracy over images per class" in out
     for name in ("zero-shot", "linear-probe"):
@@ -136,5 +128,6 @@ def test_several_shots_draw_a_curve(capsys, toy, tmp_path):
         ["linear-probe", "2"],
     ]
     assert (tmp_path / "shots.png").stat().st_size > 1000
-    code, again, _ = dpw(capsys, *words)
+    code, again, err = dpw(capsys, *words)
+    assert code == 0, err
     assert again == out

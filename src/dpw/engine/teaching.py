@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dpw.data.prompts import readable
 from dpw.data.split import Split
 from dpw.data.task import Task
 from dpw.engine.evaluation import own_group
@@ -159,10 +160,9 @@ def report(trainer: Trainer, method: Method, task: Task, plan: Plan | None, seco
     labels = torch.tensor(task.test.labels)
     own = Candidates.among(own_group(task))
     everything = Candidates.learned([learned.group() for learned in method.tasks])
-    offset = sum(len(learned.classes) for learned in method.tasks[:-1])
     among_all = predicted(trainer, method, task.test, everything)
     right = [
-        among_all == labels + offset,
+        named(among_all, everything, task) == labels,
         predicted(trainer, method, task.test, own) == labels,
         *(found == labels for found in _references(trainer, method, task)),
     ]
@@ -180,6 +180,13 @@ def predicted(trainer: Trainer, method: Method, split: Split, candidates: Candid
             rows = range(start, min(start + BATCH, len(split)))
             found.append(method.logits(source.images(rows), candidates).argmax(dim=1).cpu())
     return torch.cat(found)
+
+
+def named(answers: Tensor, candidates: Candidates, task: Task) -> Tensor:
+    """Answers `(n,)` as classes of a task by their names, as a person reads them; -1 for other names."""
+    own = {readable(name): label for label, name in enumerate(task.classes)}
+    labels = [own.get(readable(name), -1) for _, name in candidates.classes]
+    return torch.tensor(labels)[answers]
 
 
 def _references(trainer: Trainer, method: Method, task: Task) -> tuple[Tensor, Tensor]:

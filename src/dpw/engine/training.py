@@ -135,7 +135,8 @@ class _Fit:
         self.best: dict[str, Tensor] | None = None
         self.per_epoch = len(self.batches(0))
         epochs = self.config.task_epochs.get(task.name, self.config.epochs)
-        self.total = self.config.iterations or self.per_epoch * (epochs or 1)
+        by_epochs = max(self.per_epoch * (epochs or 1), self.config.minimum_steps)
+        self.total = self.config.iterations or by_epochs
         self.epochs = -(-self.total // self.per_epoch)
         self.rate = self.config.task_learning_rates.get(task.name, self.config.learning_rate)
         self.saved_at = time.monotonic()

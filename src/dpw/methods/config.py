@@ -27,6 +27,7 @@ class TrainingConfig(Settings):
     batch_size: int = Field(32, ge=1)
     epochs: int | None = Field(10, ge=1)
     iterations: int | None = Field(None, ge=1)
+    minimum_steps: int = Field(0, ge=0)  # more epochs where a task has too few images for that
     task_epochs: dict[str, int] = Field(default_factory=dict)
     schedule: Literal["cosine", "warmup-cosine", "constant"] = "cosine"
     final_factor: float = Field(1e-3, ge=0, le=1)
