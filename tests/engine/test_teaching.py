@@ -49,7 +49,7 @@ def test_learn_says_what_predict_answers_however_few_the_images(method, shots):
     right = [a.label == task.classes[label] for a, label in zip(answers, task.test.labels, strict=True)]
     assert report.accuracy == pytest.approx(100 * sum(right) / len(right))
     assert len({answer.label for answer in answers}) > 1, "one class for all"
-    assert all(answer.confidence > 1e-3 for answer in answers)
+    assert sorted(answer.confidence for answer in answers)[len(answers) // 2] > 0.2, "switched off"
     assert max(answer.probability for answer in answers) > 2 / len(task.classes), "ties"
     assert report.images == shots * len(task.classes)
     assert report.held_out == len(task.test)

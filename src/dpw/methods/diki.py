@@ -66,6 +66,7 @@ class DIKIAdaptation(Adaptation):
         "training.learning_rate": 0.3,
         "training.batch_size": 32,
         "training.epochs": 6,
+        "training.minimum_steps": 30,
     },
 )
 class DIKI(Method):

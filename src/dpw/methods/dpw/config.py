@@ -65,4 +65,5 @@ MINI: dict[str, Any] = {
     "training.learning_rate": 0.1,
     "training.batch_size": 32,
     "training.epochs": 6,
+    "training.minimum_steps": 30,
 }
