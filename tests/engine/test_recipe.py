@@ -42,8 +42,16 @@ def trainer(toy):
     return Trainer(model.cache, make_accelerator(), seed=0, checkpoint_seconds=30.0), model.method
 
 
+def test_too_few_judges_choose_nothing(toy, trainer):
+    birds = task(toy, "birds")
+    assert len(held_out_rows(birds.train.labels)) < recipe.FEWEST_JUDGES
+    plan = find_plan(*trainer, birds, Wishes())
+    assert (plan.learning_rate, plan.steps, plan.tried) == (0.03, recipe.LEAST_STEPS, ())
+
+
 def test_the_best_rate_is_tried_and_the_length_follows_from_the_images(toy, trainer, monkeypatch):
     monkeypatch.setattr(recipe, "TRIAL_STEPS", 2)
+    monkeypatch.setattr(recipe, "FEWEST_JUDGES", 1)
     plan = find_plan(*trainer, task(toy, "birds"), Wishes(time_limit=1000))
     assert sorted(rate for rate, _ in plan.tried) == [0.01, 0.03, 0.1]
     assert plan.learning_rate == min(plan.tried, key=lambda pair: pair[1])[0]
@@ -53,9 +61,17 @@ def test_the_best_rate_is_tried_and_the_length_follows_from_the_images(toy, trai
 
 def test_a_short_time_limit_shortens_the_training_to_no_less_than_its_floor(toy, trainer, monkeypatch):
     monkeypatch.setattr(recipe, "TRIAL_STEPS", 2)
+    monkeypatch.setattr(recipe, "FEWEST_JUDGES", 1)
     plan = find_plan(*trainer, task(toy, "birds"), Wishes(time_limit=1e-6))
     assert len(plan.tried) == 1
     assert plan.steps == recipe.FEWEST_STEPS
+
+
+def test_the_time_limit_holds_where_nothing_is_tried(toy, trainer, monkeypatch):
+    monkeypatch.setattr(recipe, "_pace", lambda *_: 1.0)
+    plan = find_plan(*trainer, task(toy, "birds"), Wishes(time_limit=100))
+    assert plan.tried == ()
+    assert 80 <= plan.steps <= 100
 
 
 def test_wishes_are_kept(toy, trainer):
