@@ -277,6 +277,11 @@ class Backbone(nn.Module):
         return TowerShape(config.num_hidden_layers, config.hidden_size, config.num_attention_heads, tokens)
 
     @property
+    def patch_count(self) -> int:
+        """How many of the image tower's tokens are patches."""
+        return self.image_shape.tokens - self.family.images.class_tokens
+
+    @property
     def text_shape(self) -> TowerShape:
         """Size of the text tower; tokens are its context length."""
         config = self.clip.config.text_config
@@ -350,5 +355,7 @@ class Backbone(nn.Module):
         clip = copy.deepcopy(self.clip).requires_grad_(requires_grad=True)
         twin = Backbone(clip, self.preprocessing, self.tokenizer, self.reference)
         twin.clip.requires_grad_(requires_grad=True)
-        twin.clip.logit_scale.requires_grad_(requires_grad=False)
+        for name in ("logit_scale", "logit_bias"):
+            if hasattr(twin.clip, name):
+                getattr(twin.clip, name).requires_grad_(requires_grad=False)
         return twin

@@ -47,6 +47,10 @@ class Answers(Protocol):
         """Logits `(B, C)` over the candidates, nobody having said which task the images belong to."""
         ...
 
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """How likely each candidate is `(B, C)`: a softmax, or plain CLIP's own rule if nothing is learned."""
+        return logits.softmax(dim=1) if self.tasks else self.backbone.zero_shot_probabilities(logits)
+
     def route(self, images: Images) -> Route | None:
         """Which task each image was taken for, or None if nobody asks."""
         ...
@@ -185,6 +189,10 @@ class Method(nn.Module, ABC):
     def logits(self, images: Images, candidates: Candidates) -> Tensor:
         """Logits `(B, C)` over the candidates, nobody having said which task the images belong to."""
         return self.answers.logits(images, candidates)
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """How likely each candidate is `(B, C)`: a softmax, or plain CLIP's own rule if nothing is learned."""
+        return logits.softmax(dim=1) if self.tasks else self.backbone.zero_shot_probabilities(logits)
 
     def route(self, images: Images) -> Route | None:
         """Which task each image was taken for, or None if the method does not ask."""

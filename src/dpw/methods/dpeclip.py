@@ -156,7 +156,8 @@ class DPeCLIP(Method):
         tokens = self.tokens(ClassGroup(group.name, group.classes, templates))
         learned = self.tasks[index].classes
         rows = [learned.index(name) for name in group.classes] * len(templates)
-        context = Context(self._prompts(index).text_tokens(rows))
+        starts = self.backbone.family.texts.starts
+        context = Context(self._prompts(index).text_tokens(rows), starts)
         return ensemble(self.backbone.encode_texts(tokens, context), len(templates))
 
     def _prompts(self, index: int) -> PriorPrompts:

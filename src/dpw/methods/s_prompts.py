@@ -67,14 +67,14 @@ class ExtraTokens(Adaptation):
 class Context(Adaptation):
     """Learned embeddings in place of the placeholders that follow the start token of a prompt."""
 
-    def __init__(self, context: Tensor) -> None:
-        """context `(L, D)` for all prompts, or `(C, L, D)`."""
-        self.context = context
+    def __init__(self, context: Tensor, starts: int = 1) -> None:
+        """context `(L, D)` for all prompts, or `(C, L, D)`; `starts`: tokens before the placeholders."""
+        self.context, self.starts = context, starts
 
     def tokens(self, h: Tensor) -> Tensor:
         """Replace the placeholders."""
-        length = self.context.shape[-2]
-        return torch.cat([h[:, :1], self.context.expand(len(h), -1, -1), h[:, 1 + length :]], dim=1)
+        first, last = self.starts, self.starts + self.context.shape[-2]
+        return torch.cat([h[:, :first], self.context.expand(len(h), -1, -1), h[:, last:]], dim=1)
 
 
 # Sixteen random words before a class name are half of what the text tower of `mini` reads.
@@ -141,7 +141,8 @@ class SPrompts(Method):
         """Context, class name, full stop; the group's templates are not used."""
         template = " ".join([PLACEHOLDER] * self.config.context_length) + " {}."
         tokens = self.tokens(ClassGroup(group.name, group.classes, (template,)))
-        return ensemble(self.backbone.encode_texts(tokens, Context(self._prompts(index).context)), 1)
+        context = Context(self._prompts(index).context, self.backbone.family.texts.starts)
+        return ensemble(self.backbone.encode_texts(tokens, context), 1)
 
     def _prompts(self, index: int) -> Prompts:
         """The prompts of one task."""
