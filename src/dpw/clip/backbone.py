@@ -338,12 +338,13 @@ class Backbone(nn.Module):
         return {**found, "preprocessing": self.preprocessing.to_config()}
 
     def weights_fingerprint(self) -> str:
-        """SHA-256 of all weights, their names and the activation of the image tower; computed once.
+        """SHA-256 of all weights, their names, the image tower's activation and the family; computed once.
 
         Models saved by earlier versions name their CLIP by it.
         """
         if self._fingerprint is None:
-            digest = hashlib.sha256(self.activation.encode())
+            own = "" if self.family.name == "clip" else f"{self.family.name} "
+            digest = hashlib.sha256(f"{own}{self.activation}".encode())
             for name, tensor in sorted(self.clip.state_dict().items()):
                 digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
                 digest.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().tobytes())

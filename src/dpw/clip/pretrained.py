@@ -213,7 +213,7 @@ def _import_family(folder: Path) -> tuple[Any, Any]:
     try:
         import transformers
 
-        model = getattr(transformers, FAMILIES[kind].model)
+        model = getattr(transformers, FAMILIES[kind].model, None)
         tokenizer = transformers.CLIPTokenizer if kind == "clip" else transformers.AutoTokenizer
     except Exception as error:
         if importlib.util.find_spec("torchvision") is not None:
@@ -223,6 +223,10 @@ def _import_family(folder: Path) -> tuple[Any, Any]:
                 "the version that matches your torch"
             ) from error
         raise
+    if model is None:
+        raise InputError(
+            f"transformers {transformers.__version__} has no {FAMILIES[kind].model}: pip install -U transformers"
+        )
     return model, tokenizer
 
 
