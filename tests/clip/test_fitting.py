@@ -6,7 +6,13 @@ import torch
 from dpw.clip.backbone import Backbone
 from dpw.clip.preprocessing import Preprocessing
 from dpw.errors import InputError
-from tests.helpers.families import EVERY, family_backbone, family_model, family_preprocessing, family_tokenizer
+from tests.helpers.families import (
+    EVERY,
+    family_backbone,
+    family_model,
+    family_preprocessing,
+    family_tokenizer,
+)
 from tests.helpers.tiny_clip import tiny_backbone, tiny_clip
 from tests.helpers.toy_methods import answers, learn, questions, some_pixels, toy_method, toy_task
 

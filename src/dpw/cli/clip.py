@@ -9,6 +9,7 @@ from dpw.cli.learn import Json
 from dpw.cli.output import say
 
 if TYPE_CHECKING:
+    from dpw.clip import TowerShape
     from dpw.clip.overview import Overview, SelfCheck
 
 
@@ -52,8 +53,8 @@ def _lines(found: "Overview", methods: int) -> list[str]:
     packed = "packed into one sequence" if found.causal else "side by side, because each is read both ways"
     parts = {
         "family": f"{found.title} ({found.model}), {found.reference}",
-        "images": f"{found.side}x{found.side} pixels, {tokens}; {_size(image.blocks, image.width, image.heads)}",
-        "texts": f"at most {text.tokens} tokens, {reading}; {_size(text.blocks, text.width, text.heads)}",
+        "images": f"{found.side}x{found.side} pixels, {tokens}; {_size(image)}",
+        "texts": f"at most {text.tokens} tokens, {reading}; {_size(text)}",
         "tokens": f"{found.vocabulary}; {special}",
         "features": f"{found.features} numbers",
         "parameters": f"{_millions(count['all'])} (images {_millions(count['image'])}, "
@@ -65,9 +66,9 @@ def _lines(found: "Overview", methods: int) -> list[str]:
     return [f"{name:<12}{value}" for name, value in parts.items()]
 
 
-def _size(blocks: int, width: int, heads: int) -> str:
+def _size(tower: "TowerShape") -> str:
     """The size of a tower."""
-    return f"{blocks} blocks of width {width} with {heads} heads"
+    return f"{tower.blocks} blocks of width {tower.width} with {tower.heads} heads"
 
 
 def _millions(count: int) -> str:

@@ -169,11 +169,11 @@ class Backbone(nn.Module):
         """Features `(copies, C, E)` of a class list, a copy for each sample of the adaptation."""
         if self.family.texts.causal:
             return self._encode_listed(PackedPrompts(tokens, self.end_of_text(tokens)), copies, adaptation)
-        parts = torch.split(tokens, max(1, SIDE_BY_SIDE // (copies * tokens.shape[1])))
-        listed = [
-            SideBySide(part, self.family.texts.mask(self.clip, part), self.end_of_text(part)) for part in parts
-        ]
-        return torch.cat([self._encode_listed(one, copies, adaptation) for one in listed], dim=1)
+        encoded = []
+        for part in torch.split(tokens, max(1, SIDE_BY_SIDE // (copies * tokens.shape[1]))):
+            listed = SideBySide(part, self.family.texts.mask(self.clip, part), self.end_of_text(part))
+            encoded.append(self._encode_listed(listed, copies, adaptation))
+        return torch.cat(encoded, dim=1)
 
     def _encode_listed(
         self, prompts: PackedPrompts | SideBySide, copies: int, adaptation: Adaptation | None
@@ -198,7 +198,7 @@ class Backbone(nn.Module):
         return self.family.images.pool(self.clip, tokens)
 
     def project_images(self, h: Tensor) -> Tensor:
-        """Single image tokens `(..., D)` in the shared space `(..., E)`, by last layer norm and projection."""
+        """Single image tokens `(..., D)` in the shared space `(..., E)`, by the last norm and projection."""
         return self.family.images.project(self.clip, h)
 
     def project_texts(self, h: Tensor) -> Tensor:

@@ -39,15 +39,15 @@ def check_tokenizer(clip: Any, tokenizer: Any, name: str) -> None:
         row = list(tokenizer(["a photo of a cat."])["input_ids"][0])
     except Exception as error:
         raise InputError(
-            f"{name}: its tokeniser cannot read 'a photo of a cat.' ({error}): copy it again from the original"
+            f"{name}: its tokeniser cannot read 'a photo of a cat.' ({error}): copy it again from its source"
         ) from error
     problem = family.texts.missing_token(clip, row, tokenizer)
     if problem is None and max(row, default=0) >= vocabulary:
         problem = f"it gives token {max(row)} but the text tower knows {vocabulary}"
     if problem is not None:
         raise InputError(
-            f"{name}: the tokeniser does not fit this {family.title} ({problem}): copy the tokeniser files of "
-            "the same model"
+            f"{name}: the tokeniser does not fit this {family.title} ({problem}): copy the tokeniser of the "
+            "same model"
         )
 
 

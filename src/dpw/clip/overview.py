@@ -154,7 +154,8 @@ def self_check(backbone: Backbone) -> SelfCheck:
         image = _distance(backbone.encode_images(pixels), clip.get_image_features(pixel_values=pixels))
         together = backbone.tokenize(PROMPTS)
         alone = [backbone.tokenize([prompt]) for prompt in PROMPTS]
-        text = max(_distance(backbone.encode_texts(rows), _own(backbone, rows)) for rows in (together, *alone))
+        asked = [together, *alone]
+        text = max(_distance(backbone.encode_texts(rows), _own(backbone, rows)) for rows in asked)
     return SelfCheck(image, text, time.perf_counter() - begun)
 
 

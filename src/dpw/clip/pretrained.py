@@ -224,9 +224,8 @@ def _import_family(folder: Path) -> tuple[Any, Any]:
             ) from error
         raise
     if model is None:
-        raise InputError(
-            f"transformers {transformers.__version__} has no {FAMILIES[kind].model}: pip install -U transformers"
-        )
+        version, missing = transformers.__version__, FAMILIES[kind].model
+        raise InputError(f"transformers {version} has no {missing}: pip install --upgrade transformers")
     return model, tokenizer
 
 

@@ -152,9 +152,7 @@ class SideBySide:
     in the last block, tokens that are not read. Batches are copies, as of `PackedPrompts`.
     """
 
-    def __init__(
-        self, tokens: Tensor, seen: Tensor | None, read: Tensor, *, only_read: bool = False
-    ) -> None:
+    def __init__(self, tokens: Tensor, seen: Tensor | None, read: Tensor, *, only_read: bool = False) -> None:
         """Token ids `(C, N)`, which of them may be looked at, and the position `(C,)` that is read."""
         self.tokens, self.seen, self.read = tokens, seen, read
         self.rows, self.length = tokens.shape
@@ -172,9 +170,11 @@ class SideBySide:
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Every prompt looks at itself."""
         copies, heads, _, width = q.shape
-        rows = [t.transpose(1, 2).reshape(copies * self.rows, -1, heads, width) for t in (q, k, v)]
+        q, k, v = (
+            t.transpose(1, 2).reshape(copies * self.rows, -1, heads, width).transpose(1, 2) for t in (q, k, v)
+        )
         mask = None if self.mask is None else self.mask.repeat(copies, 1, 1, 1)
-        value = F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in rows), attn_mask=mask)
+        value = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return value.transpose(1, 2).reshape(copies, -1, heads, width).transpose(1, 2)
 
     def last_block(self) -> "SideBySide":

@@ -47,10 +47,6 @@ class Answers(Protocol):
         """Logits `(B, C)` over the candidates, nobody having said which task the images belong to."""
         ...
 
-    def probabilities(self, logits: Tensor) -> Tensor:
-        """How likely each candidate is `(B, C)`: a softmax, or plain CLIP's own rule if nothing is learned."""
-        return logits.softmax(dim=1) if self.tasks else self.backbone.zero_shot_probabilities(logits)
-
     def route(self, images: Images) -> Route | None:
         """Which task each image was taken for, or None if nobody asks."""
         ...
@@ -191,7 +187,7 @@ class Method(nn.Module, ABC):
         return self.answers.logits(images, candidates)
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """How likely each candidate is `(B, C)`: a softmax, or plain CLIP's own rule if nothing is learned."""
+        """How likely each candidate is `(B, C)`: a softmax, or plain CLIP's rule before any task."""
         return logits.softmax(dim=1) if self.tasks else self.backbone.zero_shot_probabilities(logits)
 
     def route(self, images: Images) -> Route | None:

@@ -131,7 +131,9 @@ def test_a_token_alone_is_projected_as_if_it_were_the_image():
     tokens = torch.randn(2, 3, backbone.image_shape.width)
     with torch.no_grad():
         alone = backbone.project_images(tokens)
-        one = backbone.clip.vision_model.head(backbone.clip.vision_model.post_layernorm(tokens[1, 2].view(1, 1, -1)))
+        one = backbone.clip.vision_model.head(
+            backbone.clip.vision_model.post_layernorm(tokens[1, 2].view(1, 1, -1))
+        )
         same = tokens[:1, :1].expand(1, backbone.image_shape.tokens, -1)
         assert torch.allclose(alone[1, 2], one[0], atol=1e-5)
         assert torch.allclose(backbone.pool_images(same)[0], alone[0, 0], atol=1e-5)
@@ -162,7 +164,9 @@ def test_families_with_equal_weights_have_other_fingerprints():
 
 
 def test_a_model_of_no_family_is_refused_in_one_sentence():
-    bert = BertModel(BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8))
+    bert = BertModel(
+        BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
+    )
     with pytest.raises(InputError, match=r"BertModel.*'bert'.*SigLIP"):
         Backbone(bert, family_backbone("clip").preprocessing, None)
     with pytest.raises(InputError, match="cannot use a CLIPVisionModel"):

@@ -62,7 +62,7 @@ class TextSide(Protocol):
 
 
 class _PreNormTexts:
-    """What CLIP's own text tower and SigLIP's share: simple embeddings, and norms before attention and MLP."""
+    """What the text towers of CLIP and SigLIP share: embeddings, and norms before attention and MLP."""
 
     def blocks(self, clip: Any) -> list[Any]:
         """Blocks with a norm before attention and MLP."""
@@ -79,7 +79,8 @@ class _PreNormTexts:
 
     def place(self, clip: Any, h: Tensor, positions: Positions) -> Tensor:
         """Positions are added."""
-        return h + clip.text_model.embeddings.position_embedding.weight[positions]
+        places: Tensor = clip.text_model.embeddings.position_embedding.weight[positions]
+        return h + places
 
     def mask(self, clip: Any, tokens: Tensor) -> Tensor | None:  # noqa: ARG002
         """Nothing has to be hidden: padding is never asked, or is meant to be seen."""
@@ -199,7 +200,7 @@ class FirstTokenTexts:
 
     def mask(self, clip: Any, tokens: Tensor) -> Tensor | None:
         """All but padding."""
-        return tokens != clip.config.text_config.pad_token_id
+        return tokens != int(clip.config.text_config.pad_token_id)
 
     def read(self, clip: Any, tokens: Tensor) -> Tensor:  # noqa: ARG002
         """The first token."""
