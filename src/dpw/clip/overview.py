@@ -152,8 +152,8 @@ def self_check(backbone: Backbone) -> SelfCheck:
     pixels = pixels.to(backbone.device)
     with torch.inference_mode():
         image = _distance(backbone.encode_images(pixels), clip.get_image_features(pixel_values=pixels))
-        together = backbone.tokenize(PROMPTS)
-        alone = [backbone.tokenize([prompt]) for prompt in PROMPTS]
+        together = backbone.tokenize(PROMPTS, truncate=True)
+        alone = [backbone.tokenize([prompt], truncate=True) for prompt in PROMPTS]
         asked = [together, *alone]
         text = max(_distance(backbone.encode_texts(rows), _own(backbone, rows)) for rows in asked)
     return SelfCheck(image, text, time.perf_counter() - begun)
