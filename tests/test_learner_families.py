@@ -38,7 +38,7 @@ def test_it_learns_saves_loads_predicts_and_explains(siglip, learned, picture):
     assert found.tokens.prefix.shape == (2, 2, 2)
 
 
-def test_a_task_is_exported_and_added_again(siglip, learned, tmp_path):  # noqa: ARG001
+def test_a_task_is_exported_and_added_again(siglip, learned, tmp_path):
     export_task(siglip[1], "birds", tmp_path / "birds")
     copy = shutil.copytree(siglip[1], tmp_path / "copy")
     model = ContinualCLIP.from_pretrained(copy)
@@ -48,7 +48,7 @@ def test_a_task_is_exported_and_added_again(siglip, learned, tmp_path):  # noqa:
     assert sorted(ContinualCLIP.from_pretrained(copy).tasks) == ["birds", "metals"]
 
 
-def test_a_model_of_one_family_is_refused_on_another(toy, siglip, learned, saved, tmp_path):  # noqa: ARG001
+def test_a_model_of_one_family_is_refused_on_another(toy, siglip, learned, saved, tmp_path):
     with pytest.raises(InputError, match=r"family 'siglip', but .* is of family 'clip': use .*clip"):
         ContinualCLIP.from_pretrained(siglip[1], backbone=toy / "clip")
     with pytest.raises(InputError, match=r"family 'clip', but .* is of family 'siglip'"):

@@ -5,8 +5,9 @@ import json
 import pytest
 import torch
 
+from dpw.clip.backbone import Backbone
 from dpw.clip.overview import overview, self_check
-from tests.helpers.families import EVERY, family_backbone
+from tests.helpers.families import EVERY, family_backbone, save_family
 
 
 @pytest.mark.parametrize("family", EVERY)
@@ -39,3 +40,19 @@ def test_features_of_zero_length_are_no_division_by_zero():
     with torch.no_grad():
         backbone.clip.visual_projection.weight.zero_()
     assert self_check(backbone).image == 0.0
+
+
+def test_weights_without_transformers_own_pass_are_compared_with_the_model_of_the_folder(tmp_path):
+    backbone = Backbone.from_pretrained(save_family(tmp_path / "clip", "clip"))
+    backbone.clip = Weights(backbone.clip)
+    assert self_check(backbone).passed
+
+
+class Weights(torch.nn.Module):
+    """The weights of a CLIP, without a pass of their own."""
+
+    def __init__(self, clip):
+        super().__init__()
+        self.config, self.logit_scale = clip.config, clip.logit_scale
+        self.text_model, self.vision_model = clip.text_model, clip.vision_model
+        self.text_projection, self.visual_projection = clip.text_projection, clip.visual_projection

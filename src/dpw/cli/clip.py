@@ -14,12 +14,10 @@ if TYPE_CHECKING:
 
 
 def clip(
-    checkpoint: Annotated[
-        str, typer.Argument(metavar="NAME_OR_FOLDER", help="mini, a folder with a checkpoint, or a hub name.")
-    ],
-    check: Annotated[
-        bool, typer.Option("--check/--no-check", help="Compare its features with transformers' own.")
-    ] = True,
+    name_or_folder: Annotated[str, typer.Argument(help="mini, a folder with a checkpoint, or a hub name.")],
+    no_check: Annotated[
+        bool, typer.Option("--no-check", help="Do not compare its features with transformers' own.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show what a CLIP checkpoint is, and check its features against transformers' own."""
@@ -27,8 +25,8 @@ def clip(
     from dpw.clip.overview import overview, self_check
     from dpw.methods import METHODS
 
-    backbone = Backbone.from_pretrained(checkpoint)
-    found, checked = overview(backbone), self_check(backbone) if check else None
+    backbone = Backbone.from_pretrained(name_or_folder)
+    found, checked = overview(backbone), None if no_check else self_check(backbone)
     if as_json:
         result = None if checked is None else {**checked.__dict__, "passed": checked.passed}
         say(json.dumps({**found.as_json(), "self_check": result}, indent=2))

@@ -291,7 +291,7 @@ class Backbone(nn.Module):
     @property
     def feature_width(self) -> int:
         """Width of the space that images and texts share."""
-        return self.family.feature_width(self.clip)
+        return self.family.images.width(self.clip)
 
     @property
     def logit_scale(self) -> Tensor:

@@ -56,7 +56,7 @@ def check_towers(clip: Any, reference: str) -> None:
     config, name = clip.config, reference or "this CLIP"
     if not getattr(config.vision_config, "vision_use_head", True):
         raise InputError(f"{name}: its image tower has no pooling head, so it gives no image features")
-    images = family_of(clip).feature_width(clip)
-    texts = int(getattr(config.text_config, "projection_size", images))
+    family = family_of(clip)
+    images, texts = family.images.width(clip), family.texts.width(clip)
     if images != texts:
         raise InputError(f"{name}: images become {images} numbers and texts {texts}: take a matching pair")

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from dpw.clip.backbone import Backbone, TowerShape
+from dpw.clip.pretrained import transformers_model
 
 EQUAL = 1e-4  # of a feature's length, from which on two ways to compute it differ
 IMAGES = 2
@@ -30,7 +31,7 @@ class Overview:
         text: size of the text tower; tokens are its context.
         causal: whether a token of a prompt sees only what stands before it.
         vocabulary: how many tokens there are.
-        special: the tokens around and behind a prompt, by their role.
+        special: the ids of tokens around and behind a prompt, by their role.
         features: numbers of a feature.
         sigmoid: whether zero-shot probabilities are sigmoids instead of a softmax.
         scale: the factor on cosines.
@@ -57,7 +58,7 @@ class Overview:
     text: TowerShape
     causal: bool
     vocabulary: int
-    special: dict[str, str]
+    special: dict[str, int]
     features: int
     sigmoid: bool
     scale: float
@@ -126,15 +127,11 @@ def _count(module: Any) -> int:
     return sum(tensor.numel() for tensor in module.parameters())
 
 
-def _special_tokens(tokenizer: Any) -> dict[str, str]:
-    """The tokens with a role, each with its id."""
-    roles = {"start": "bos_token", "class": "cls_token", "end": "eos_token", "padding": "pad_token"}
-    found = {role: getattr(tokenizer, name, None) for role, name in roles.items()}
-    return {
-        role: f"{token} ({tokenizer.convert_tokens_to_ids(str(token))})"
-        for role, token in found.items()
-        if token is not None
-    }
+def _special_tokens(tokenizer: Any) -> dict[str, int]:
+    """The ids of tokens with a role."""
+    roles = {"start": "bos", "class": "cls", "end": "eos", "padding": "pad"}
+    found = {role: getattr(tokenizer, f"{name}_token_id", None) for role, name in roles.items()}
+    return {role: token for role, token in found.items() if token is not None}
 
 
 def self_check(backbone: Backbone) -> SelfCheck:
@@ -146,24 +143,25 @@ def self_check(backbone: Backbone) -> SelfCheck:
         >>> self_check(Backbone.from_pretrained("mini")).passed
         True
     """
-    begun, clip = time.perf_counter(), backbone.clip
-    side = int(clip.config.vision_config.image_size)
+    begun, theirs = time.perf_counter(), backbone.clip
+    if not hasattr(theirs, "get_image_features"):  # weights that were read without transformers
+        theirs = transformers_model(backbone.reference)
+    side = int(theirs.config.vision_config.image_size)
     pixels = torch.randn(IMAGES, 3, side, side, generator=torch.Generator().manual_seed(0))
     pixels = pixels.to(backbone.device)
     with torch.inference_mode():
-        image = _distance(backbone.encode_images(pixels), clip.get_image_features(pixel_values=pixels))
-        together = backbone.tokenize(PROMPTS, truncate=True)
-        alone = [backbone.tokenize([prompt], truncate=True) for prompt in PROMPTS]
-        asked = [together, *alone]
-        text = max(_distance(backbone.encode_texts(rows), _own(backbone, rows)) for rows in asked)
+        image = _distance(backbone.encode_images(pixels), theirs.get_image_features(pixel_values=pixels))
+        asked = [backbone.tokenize(list(prompts), truncate=True) for prompts in (PROMPTS, *([one] for one in PROMPTS))]
+        texts = [(backbone.encode_texts(rows), _texts(theirs, backbone, rows)) for rows in asked]
+        text = max(_distance(*pair) for pair in texts)
     return SelfCheck(image, text, time.perf_counter() - begun)
 
 
-def _own(backbone: Backbone, tokens: Tensor) -> Any:
+def _texts(theirs: Any, backbone: Backbone, tokens: Tensor) -> Any:
     """What transformers makes of prompts; padding is hidden where the family hides it."""
-    seen = backbone.family.texts.mask(backbone.clip, tokens)
+    seen = backbone.family.texts.mask(theirs, tokens)
     given = {} if seen is None else {"attention_mask": seen.long()}
-    return backbone.clip.get_text_features(input_ids=tokens, **given)
+    return theirs.get_text_features(input_ids=tokens, **given)
 
 
 def _distance(found: Tensor, output: Any) -> float:

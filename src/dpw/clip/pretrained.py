@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dpw.clip.families import FAMILIES, known_families
-from dpw.clip.fitting import check_tokenizer
+from dpw.clip.family_names import NAMES, REFUSED, known_families
 from dpw.clip.preprocessing import Preprocessing
 from dpw.errors import InputError
 
@@ -32,14 +31,6 @@ WANTED = (
     "model-*.safetensors",
     "model.safetensors.index.json",
 )
-# Families by the `model_type` of a configuration that looks like one of ours, and why it is not.
-REFUSED = {
-    "siglip2": "SigLIP 2 of variable resolution (NaFlex); take one of a fixed resolution",
-    "clip_vision_model": "only the image tower of a CLIP; take the whole CLIP",
-    "clip_text_model": "only the text tower of a CLIP; take the whole CLIP",
-    "siglip_vision_model": "only the image tower of a SigLIP; take the whole SigLIP",
-    "siglip_text_model": "only the text tower of a SigLIP; take the whole SigLIP",
-}
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
@@ -60,18 +51,32 @@ def embedded_name(reference: str | Path) -> str | None:
 
 def load_clip(name_or_folder: str, allow_download: bool = True) -> tuple[Any, Preprocessing, Any]:
     """The `CLIPModel`, preprocessing and tokeniser of an embedded name, a folder or a hub name."""
+    from dpw.clip.fitting import check_tokenizer
+
+    source = find_clip(name_or_folder) or fetch(name_or_folder, allow_download)
+    found = _load(source, name_or_folder)
+    _refuse_not_finite(found[0], name_or_folder)
+    check_tokenizer(found[0], found[2], name_or_folder)
+    return found
+
+
+def transformers_model(name_or_folder: str) -> Any:
+    """The model as transformers itself has it, to compare with."""
+    return _load(find_clip(name_or_folder) or fetch(name_or_folder), name_or_folder)[0].eval()
+
+
+def find_clip(name_or_folder: str) -> Path | None:
+    """The folder of a CLIP, looked over; None for a hub name. Anything else is refused, without torch."""
     folder = EMBEDDED.get(name_or_folder, Path(name_or_folder))
     if folder.is_dir():
         check_folder(folder)
-        source = folder
-    elif HUB_NAME.fullmatch(name_or_folder) and not folder.exists():
-        source = fetch(name_or_folder, allow_download)
-    else:
-        raise InputError(
-            f"no CLIP model at {name_or_folder!r}: give 'mini', a folder with config.json and "
-            "model.safetensors, or a hub name such as openai/clip-vit-base-patch16"
-        )
-    return _load(source, name_or_folder)
+        return folder
+    if HUB_NAME.fullmatch(name_or_folder) and not folder.exists():
+        return None
+    raise InputError(
+        f"no CLIP model at {name_or_folder!r}: give 'mini', a folder with config.json and "
+        "model.safetensors, or a hub name such as openai/clip-vit-base-patch16"
+    )
 
 
 def check_folder(folder: Path) -> None:
@@ -105,7 +110,7 @@ def _refuse_family(folder: Path, kind: object) -> None:
     """Refuse a model of a family that dpw does not know."""
     if kind in REFUSED:
         raise InputError(f"{folder} holds {REFUSED[str(kind)]}")
-    if kind not in FAMILIES:
+    if kind not in NAMES:
         raise InputError(
             f"{folder} holds a model of type {kind!r}; dpw needs a CLIP of one of the families "
             f"{known_families()}"
@@ -166,12 +171,14 @@ def _load(folder: Path, name: str) -> tuple[Any, Preprocessing, Any]:
             ) from error
         tokenizer = _load_tokenizer(clip_tokenizer, folder)
     _refuse_other_weights(report, name)
-    clip = clip.float()
+    return clip.float(), preprocessing, tokenizer
+
+
+def _refuse_not_finite(clip: Any, name: str) -> None:
+    """Refuse weights that no training leaves behind."""
     for key, tensor in clip.state_dict().items():
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise InputError(f"{name}: the weights {key} hold NaN or infinite values: copy the model again")
-    check_tokenizer(clip, tokenizer, name)
-    return clip, preprocessing, tokenizer
 
 
 def _load_tokenizer(kind: Any, folder: Path) -> Any:
@@ -213,7 +220,7 @@ def _import_family(folder: Path) -> tuple[Any, Any]:
     try:
         import transformers
 
-        model = getattr(transformers, FAMILIES[kind].model, None)
+        model = getattr(transformers, NAMES[kind][1], None)
         tokenizer = transformers.CLIPTokenizer if kind == "clip" else transformers.AutoTokenizer
     except Exception as error:
         if importlib.util.find_spec("torchvision") is not None:
@@ -224,7 +231,7 @@ def _import_family(folder: Path) -> tuple[Any, Any]:
             ) from error
         raise
     if model is None:
-        version, missing = transformers.__version__, FAMILIES[kind].model
+        version, missing = transformers.__version__, NAMES[kind][1]
         raise InputError(f"transformers {version} has no {missing}: pip install --upgrade transformers")
     return model, tokenizer
 

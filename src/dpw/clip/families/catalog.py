@@ -5,41 +5,34 @@ from typing import Any
 from dpw.clip.families.family import Family
 from dpw.clip.families.images import AttentionPooling, ClassToken
 from dpw.clip.families.texts import CausalTexts, FirstTokenTexts, LastTokenTexts
+from dpw.clip.family_names import NAMES, known_families
 from dpw.errors import InputError
 
-EVERY = (
-    Family("clip", "CLIP", "CLIPModel", ClassToken(), CausalTexts(old_end=True)),
-    Family("metaclip_2", "MetaCLIP 2", "MetaClip2Model", ClassToken(), CausalTexts(old_end=False)),
+FAMILIES = {
+    "clip": Family("clip", *NAMES["clip"], ClassToken(), CausalTexts(old_end=True)),
+    "metaclip_2": Family("metaclip_2", *NAMES["metaclip_2"], ClassToken(), CausalTexts(old_end=False)),
     # SigLIP 2 of a fixed resolution is the same model with another vocabulary.
-    Family("siglip", "SigLIP", "SiglipModel", AttentionPooling(), LastTokenTexts(), sigmoid=True),
-    Family(
-        "chinese_clip",
-        "Chinese-CLIP",
-        "ChineseCLIPModel",
-        ClassToken(),
-        FirstTokenTexts(inner="", offset=False),
+    "siglip": Family("siglip", *NAMES["siglip"], AttentionPooling(), LastTokenTexts(), sigmoid=True),
+    "chinese_clip": Family(
+        "chinese_clip", *NAMES["chinese_clip"], ClassToken(), FirstTokenTexts(inner="", offset=False)
     ),
-    Family("altclip", "AltCLIP", "AltCLIPModel", ClassToken(), FirstTokenTexts(inner="roberta", offset=True)),
-)
-FAMILIES = {family.name: family for family in EVERY}
-
-
-def known_families() -> str:
-    """All families as a sentence names them."""
-    return ", ".join(f"{family.title} ({family.name!r})" for family in EVERY)
+    "altclip": Family(
+        "altclip", *NAMES["altclip"], ClassToken(), FirstTokenTexts(inner="roberta", offset=True)
+    ),
+}
+PARTS = ("vision_model", "text_model", "logit_scale")
 
 
 def family_of(clip: Any) -> Family:
-    """The family of a transformers model.
+    """The family of a model with both towers.
 
     Raises:
-        InputError: The model is of none that dpw knows.
+        InputError: The model is of none that dpw knows, or is only a part of one.
     """
     kind = getattr(getattr(clip, "config", None), "model_type", None)
-    family = FAMILIES.get(str(kind))
-    if family is None or type(clip).__name__ != family.model:
+    if kind not in FAMILIES or not all(hasattr(clip, part) for part in PARTS):
         raise InputError(
-            f"dpw cannot use a {type(clip).__name__} (model_type {kind!r}): give a model of one of the "
+            f"dpw cannot use a {type(clip).__name__} (model_type {kind!r}): give a whole model of one of the "
             f"families {known_families()}"
         )
-    return family
+    return FAMILIES[kind]

@@ -1,7 +1,6 @@
 """What one family of CLIP is: its names, and how its two towers are entered and left."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from dpw.clip.families.images import ImageSide
 from dpw.clip.families.texts import TextSide
@@ -32,7 +31,3 @@ class Family:
     images: ImageSide
     texts: TextSide
     sigmoid: bool = False
-
-    def feature_width(self, clip: Any) -> int:
-        """Width of the space that images and texts share."""
-        return self.images.width(clip)

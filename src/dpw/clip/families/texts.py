@@ -48,6 +48,10 @@ class TextSide(Protocol):
         """Features of the tokens that are read."""
         ...
 
+    def width(self, clip: Any) -> int:
+        """Width of a feature."""
+        ...
+
     def padded(self, clip: Any, rows: Rows, tokenizer: Any) -> list[list[int]]:
         """Prompts of one length."""
         ...
@@ -110,6 +114,10 @@ class CausalTexts(_PreNormTexts):
         features: Tensor = clip.text_projection(clip.text_model.final_layer_norm(h))
         return features
 
+    def width(self, clip: Any) -> int:
+        """Rows of the projection."""
+        return int(clip.config.projection_dim)
+
     def padded(self, clip: Any, rows: Rows, tokenizer: Any) -> list[list[int]]:  # noqa: ARG002
         """Ends of text up to the longest prompt; nothing looks at them."""
         padding = rows[0][-1] if self._largest(clip) else clip.text_model.eos_token_id
@@ -142,6 +150,10 @@ class LastTokenTexts(_PreNormTexts):
         """Last layer norm and head."""
         features: Tensor = clip.text_model.head(clip.text_model.final_layer_norm(h))
         return features
+
+    def width(self, clip: Any) -> int:
+        """Rows of the head."""
+        return int(clip.config.text_config.projection_size)
 
     def padded(self, clip: Any, rows: Rows, tokenizer: Any) -> list[list[int]]:
         """The tokeniser's padding up to the whole length."""
@@ -213,6 +225,10 @@ class FirstTokenTexts:
             h = text.transformation(text.pre_LN(h))
         features: Tensor = clip.text_projection(h)
         return features
+
+    def width(self, clip: Any) -> int:
+        """Rows of the projection."""
+        return int(clip.config.projection_dim)
 
     def padded(self, clip: Any, rows: Rows, tokenizer: Any) -> list[list[int]]:  # noqa: ARG002
         """Padding up to the longest prompt; nothing looks at it."""
