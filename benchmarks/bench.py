@@ -19,7 +19,7 @@ from benchmarks.growth import growth, plot
 from benchmarks.measure import Figure, Way, figure, in_turn, peak_memory
 from benchmarks.straightforward import Straightforward
 
-from benchmarks import measure, models
+from benchmarks import families, measure, models
 from dpw.data.images import Images
 from dpw.data.pixels import PixelCache
 from dpw.data.split import Split
@@ -215,6 +215,7 @@ def sections(shape: str, quick: bool, counts: Sequence[int]) -> dict[str, Iterat
         "matrix": matrix(shape, 8, 20 if quick else 50),
         "memory": memory(shape, batch),
         "feeding": feeding(shape, batch),
+        "families": families.ratios(shape, 8, 20 if quick else 100, REPEATS),
     }
 
 

@@ -48,6 +48,15 @@ def gaussian_cutoff(cls_scores: Tensor, mean: Tensor, var: Tensor) -> Tensor:
     return 1 - torch.sigmoid(log_density)
 
 
+def image_scores(scores: Tensor, has_cls: bool = True) -> Tensor:
+    """The scores `(B, h, L)` that stand for a whole image, of which the cut-off asks how usual they are.
+
+    Those of [CLS], the first token (Eq. cutoff_nontxt). In a tower without [CLS] the mean over all patches:
+    scores are affine in the token, so this is the score of the mean patch.
+    """
+    return scores[:, :, 0] if has_cls else scores.mean(dim=2)
+
+
 def conditional_filter(g: Tensor, cutoff: Tensor | float, strict: bool = False) -> Tensor:
     """Conditional filtering (Eq. condact, step 2): g where g >= cutoff, else 0.
 

@@ -151,9 +151,9 @@ def learn(method: Method, task: Task, steps: int = 2) -> Method:
     return Trainer(method, task).run(steps).end()
 
 
-def reload(method: Method) -> Method:
-    """A fresh method of the same kind with the state of another."""
-    fresh = methods.METHODS[method.name](tiny_backbone(), method.config)
+def reload(method: Method, backbone: Backbone | None = None) -> Method:
+    """A fresh method of the same kind with the state of another, on the tiny CLIP if no other is given."""
+    fresh = methods.METHODS[method.name](backbone or tiny_backbone(), method.config)
     fresh.reference = toy_reference()
     fresh.load_shared_state(copied(method.shared_state()))
     for index, task in enumerate(method.tasks):

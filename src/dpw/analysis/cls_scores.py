@@ -8,7 +8,7 @@ from torch import Tensor
 
 from dpw.analysis.subject import Subject
 from dpw.analysis.tracing import BlockRecord, trace
-from dpw.functional import MINIMUM_VARIANCE
+from dpw.functional import MINIMUM_VARIANCE, image_scores
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,11 @@ def cls_scores(subject: Subject, task: str, split: str = "train") -> ClsScores:
     index = subject.method.task_names.index(subject.task(task).name)
     pixels = subject.pixels(subject.task(task), split="train" if split == "train" else "test")
     found: dict[int, list[Tensor]] = {}
+    has_cls = subject.method.backbone.family.images.class_tokens > 0
 
     def visit(record: BlockRecord) -> None:
-        """Keep the scores of the first token."""
-        found.setdefault(record.block, []).append(record.scores[:, :, 0].double().cpu())
+        """Keep the scores that stand for the whole image."""
+        found.setdefault(record.block, []).append(image_scores(record.scores, has_cls).double().cpu())
 
     trace(subject.method, pixels, visit, task=index)
     state = subject.method.task_state(index)

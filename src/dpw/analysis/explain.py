@@ -37,7 +37,7 @@ class TokenWeights:
     filtered: bool  # whether prefixes below the cut-off were dropped
     prefix: Tensor  # (K, side, side) patches
     adapter: Tensor  # (K, side, side)
-    cls_prefix: Tensor  # (K,) the [CLS] token
+    cls_prefix: Tensor  # (K,) the [CLS] token, or the mean patch where there is none
     cls_adapter: Tensor  # (K,)
 
 
@@ -130,14 +130,16 @@ def token_weights(method: DPW, pixels: Tensor) -> TokenWeights:
     with torch.inference_mode():
         route = method.route(Images.of(pixels))
     assert route is not None
-    side = math.isqrt(shape.tokens - 1)
-    maps = [values[:, 1:].reshape(shape.blocks, side, side) for values in (prefix, adapter)]
+    backbone = method.backbone
+    side, has_cls = math.isqrt(backbone.patch_count), backbone.family.images.class_tokens > 0
+    maps = [backbone.patches(values).reshape(shape.blocks, side, side) for values in (prefix, adapter)]
+    whole = [values[:, 0] if has_cls else values.mean(dim=1) for values in (prefix, adapter)]
     return TokenWeights(
         task=method.task_names[int(route.task[0])],
         weight=float(route.weight[0]),
         filtered=bool(method.answers.filtered(route)[0]),
         prefix=maps[0],
         adapter=maps[1],
-        cls_prefix=prefix[:, 0],
-        cls_adapter=adapter[:, 0],
+        cls_prefix=whole[0],
+        cls_adapter=whole[1],
     )

@@ -56,14 +56,14 @@ def query_similarity(subject: Subject, task: str, relevance: Tensor | None = Non
     relevant, irrelevant = (torch.zeros_like(relevance, dtype=torch.bool) for _ in range(2))
     relevant.scatter_(1, order[:, -third:], value=True)
     irrelevant.scatter_(1, order[:, :third], value=True)
-    blocks = subject.method.backbone.image_shape.blocks
-    sums = torch.zeros(4, blocks, dtype=torch.float64)
+    backbone = subject.method.backbone
+    sums = torch.zeros(4, backbone.image_shape.blocks, dtype=torch.float64)
 
     def visit(record: BlockRecord) -> None:
         """Add the cosines of one block."""
         chosen, others = relevant[record.rows], irrelevant[record.rows]
         after = record.q.transpose(1, 2).flatten(2)
-        for index, tokens in ((0, record.x[:, 1:]), (2, after[:, 1:])):
+        for index, tokens in ((0, backbone.patches(record.x)), (2, backbone.patches(after))):
             within, across = token_cosines(tokens, chosen, others)
             sums[index, record.block] += within
             sums[index + 1, record.block] += across
@@ -99,7 +99,7 @@ def border_contrast(pixels: Tensor, side: int) -> Tensor:
 
 def patches_per_side(subject: Subject) -> int:
     """How many patches the image tower sees along one side."""
-    return math.isqrt(subject.method.backbone.image_shape.tokens - 1)
+    return math.isqrt(subject.method.backbone.patch_count)
 
 
 def token_plane(
@@ -110,7 +110,8 @@ def token_plane(
     tokens_per_image: int = 8,
 ) -> TokenPlane:
     """Patch tokens of two tasks in the plane; the block in the middle by default."""
-    shape = subject.method.backbone.image_shape
+    backbone = subject.method.backbone
+    shape, places = backbone.image_shape, spread_rows(backbone.patch_count, tokens_per_image)
     chosen = shape.blocks // 2 if block is None else block
     if not 0 <= chosen < shape.blocks:
         raise InputError(f"block {chosen} does not exist: the image tower has {shape.blocks}, from 0")
@@ -122,10 +123,10 @@ def token_plane(
         def visit(record: BlockRecord, kept: dict[int, tuple[Tensor, Tensor]] = kept) -> None:
             """Keep a few tokens of every image."""
             if record.block == chosen:
-                patches = spread_patches(record.x.shape[1] - 1, tokens_per_image)
-                after = record.q.transpose(1, 2).flatten(2)
+                before = backbone.patches(record.x)[:, places].cpu()
+                after = backbone.patches(record.q.transpose(1, 2).flatten(2))[:, places].cpu()
                 for index, row in enumerate(record.rows.tolist()):
-                    kept[row] = (record.x[index, patches].cpu(), after[index, patches].cpu())
+                    kept[row] = (before[index], after[index])
 
         trace(subject.method, pixels, visit)
         both = [kept[row] for row in sorted(kept)]
@@ -143,11 +144,6 @@ def token_plane(
         separation(before, labels),
         separation(after, labels),
     )
-
-
-def spread_patches(patches: int, count: int) -> list[int]:
-    """Positions of a few patches, evenly over the image; 0 is [CLS]."""
-    return [1 + row for row in spread_rows(patches, count)]
 
 
 def principal_plane(points: Tensor) -> Tensor:

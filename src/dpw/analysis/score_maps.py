@@ -11,6 +11,7 @@ from dpw.analysis.queries import patches_per_side
 from dpw.analysis.subject import Subject, spread_rows
 from dpw.analysis.tracing import BlockRecord, trace
 from dpw.clip.adaptation import Adaptation
+from dpw.clip.backbone import Backbone
 from dpw.clip.sequences import Positions
 from dpw.methods.diki import DIKI
 
@@ -61,45 +62,48 @@ def _keys(method: DIKI | None, name: str) -> Tensor | None:
 
 
 def repa_scores(subject: Subject, pixels: Tensor, task: int) -> Tensor:
-    """Mean RePA weight σ(s) of each patch, `(B, N − 1)`."""
-    shape = subject.method.backbone.image_shape
-    sums = torch.zeros(len(pixels), shape.tokens - 1)
+    """Mean RePA weight σ(s) of each patch, `(B, patches)`."""
+    backbone = subject.method.backbone
+    sums = torch.zeros(len(pixels), backbone.patch_count)
 
     def visit(record: BlockRecord) -> None:
         """Add one block."""
-        sums[record.rows] += torch.sigmoid(record.scores).mean(dim=(1, 3))[:, 1:].cpu()
+        sums[record.rows] += backbone.patches(torch.sigmoid(record.scores).mean(dim=(1, 3))).cpu()
 
     trace(subject.method, pixels, visit, task=task)
-    return sums / shape.blocks
+    return sums / backbone.image_shape.blocks
 
 
 class _Queries(Adaptation):
     """Adds nothing; sums what the query of each block gives the prefix keys."""
 
-    def __init__(self, layers: Any, keys: Tensor | None, sums: Tensor) -> None:
-        """Without prefix keys the [CLS] query is asked about the patches' own keys."""
-        self.layers, self.keys, self.sums = layers, keys, sums
+    def __init__(self, backbone: Backbone, keys: Tensor | None, sums: Tensor) -> None:
+        """Without prefix keys the [CLS] query is asked about the patches' own keys.
+
+        In a family without [CLS] all patches are asked, and their answers averaged.
+        """
+        self.backbone, self.layers, self.keys, self.sums = backbone, backbone.blocks("vision"), keys, sums
+        self.asked = backbone.family.images.class_tokens or None
 
     def value(self, block: int, x: Tensor, q: Tensor, positions: Positions) -> None:  # noqa: ARG002
         """Sum the scores of one block over its heads and prefixes."""
         heads, width = q.shape[1], q.shape[-1]
         if self.keys is None:
             keys = self.layers[block].self_attn.k_proj(x).view(*x.shape[:2], heads, width).transpose(1, 2)
-            scores = (q[:, :, :1] @ keys.transpose(-1, -2)).squeeze(2) / math.sqrt(width)
-            self.sums += scores.softmax(dim=-1).mean(dim=1)[:, 1:].cpu()
+            scores = q[:, :, : self.asked] @ keys.transpose(-1, -2) / math.sqrt(width)
+            self.sums += self.backbone.patches(scores.softmax(dim=-1).mean(dim=(1, 2))).cpu()
         elif block < len(self.keys):
             keys = self.keys[block].view(-1, heads, width).transpose(0, 1)
             scores = q @ keys.transpose(-1, -2) / math.sqrt(width)
-            self.sums += scores.mean(dim=(1, 3))[:, 1:].cpu()
+            self.sums += self.backbone.patches(scores.mean(dim=(1, 3))).cpu()
 
 
 def attention_scores(subject: Subject, pixels: Tensor, keys: Tensor | None) -> Tensor:
-    """Mean attention score of each patch, `(B, N − 1)`."""
+    """Mean attention score of each patch, `(B, patches)`."""
     backbone = subject.method.backbone
-    sums = torch.zeros(len(pixels), backbone.image_shape.tokens - 1)
+    sums = torch.zeros(len(pixels), backbone.patch_count)
     with torch.inference_mode():
-        layers = backbone.clip.vision_model.encoder.layers
-        backbone.image_tokens(pixels, _Queries(layers, keys, sums))
+        backbone.image_tokens(pixels, _Queries(backbone, keys, sums))
     return sums
 
 

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpw.clip.adaptation import Adaptation, LinearName
     from dpw.clip.backbone import Backbone, TowerShape
+    from dpw.clip.families import FAMILIES, Family
     from dpw.clip.preprocessing import Pixels, Preprocessing
     from dpw.clip.pretrained import embedded_name
     from dpw.clip.sequences import Positions
 
 __all__ = [
+    "FAMILIES",
     "Adaptation",
     "Backbone",
+    "Family",
     "LinearName",
     "Pixels",
     "Positions",
@@ -23,8 +26,10 @@ __all__ = [
 
 # Loaded when first used, so that preparing images does not import torch.
 _MODULES = {
+    "FAMILIES": "families",
     "Adaptation": "adaptation",
     "Backbone": "backbone",
+    "Family": "families",
     "LinearName": "adaptation",
     "Pixels": "preprocessing",
     "Positions": "sequences",

@@ -12,12 +12,14 @@ from torch import Tensor, nn
 
 from dpw.clip.adaptation import Adaptation
 from dpw.clip.blocks import run_blocks
+from dpw.clip.families import family_of
+from dpw.clip.fitting import check_preprocessing, check_towers, in_single_precision
 from dpw.clip.preprocessing import Preprocessing
 from dpw.clip.pretrained import load_clip
-from dpw.clip.sequences import AllTokens, FirstToken, PackedPrompts, Sequences
+from dpw.clip.sequences import AllTokens, PackedPrompts, Sequences, SideBySide
 from dpw.errors import InputError
 
-OLD_END = 2  # old configurations give this end of text and mean "the largest id", as transformers reads them
+SIDE_BY_SIDE = 2**14  # tokens of a bidirectional text tower at once
 # Fields of a tower's configuration that change its output and cannot be read off the weights.
 DECISIVE = ("hidden_act", "num_attention_heads", "layer_norm_eps")
 
@@ -32,7 +34,9 @@ class TowerShape(NamedTuple):
 
 
 class Backbone(nn.Module):
-    """A transformers `CLIPModel` whose towers accept an `Adaptation`; nothing in it is learned by itself.
+    """A CLIP of any family whose towers accept an `Adaptation`; nothing in it is learned by itself.
+
+    `family` says what its family does differently (see `dpw.clip.families`).
 
     Example:
         >>> from dpw import Backbone
@@ -42,9 +46,15 @@ class Backbone(nn.Module):
     """
 
     def __init__(self, clip: Any, preprocessing: Preprocessing, tokenizer: Any, reference: str = "") -> None:
-        """Take a loaded `CLIPModel`; `reference` is the name or folder it came from."""
+        """Take a loaded `CLIPModel` or a model of another family; it is frozen, and turned into float32.
+
+        `reference` is the name or folder it came from.
+        """
         super().__init__()
-        self.clip = clip.requires_grad_(requires_grad=False).eval()
+        self.family = family_of(clip)
+        check_towers(clip, reference)
+        check_preprocessing(clip, preprocessing, reference)
+        self.clip = in_single_precision(clip).requires_grad_(requires_grad=False).eval()
         self.preprocessing = preprocessing
         self.tokenizer = tokenizer
         self.reference = reference
@@ -85,7 +95,8 @@ class Backbone(nn.Module):
             adaptation: What a method adds in this pass; None is plain CLIP.
 
         Returns:
-            Features `(B, E)`, not normalised, read at the CLS token.
+            Features `(B, E)`, not normalised, read at the CLS token or, in a family without one, pooled from
+            all patches.
 
         Example:
             >>> import torch
@@ -97,18 +108,22 @@ class Backbone(nn.Module):
             torch.Size([1, 128])
         """
         h, mask = self._embedded_images(pixels, adaptation)
-        last = FirstToken(mask)
+        last = self.family.images.last_block(h.shape[1], mask)
         h = self._run_tower("vision", h, adaptation, AllTokens(h.shape[1], mask), last)
-        return self.project_images(h[:, 0])
+        return self.pool_images(h)
 
     def encode_with_patches(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Image features `(B, E)` of plain CLIP, and its mean patch token after the last block `(B, D)`."""
         tokens = self.image_tokens(pixels)
-        return self.project_images(tokens[:, 0]), tokens[:, 1:].mean(dim=1)
+        return self.pool_images(tokens), self.patches(tokens).mean(dim=1)
+
+    def patches(self, tokens: Tensor) -> Tensor:
+        """Of an image's tokens `(B, N, D)` the patches, without CLS where the family has one."""
+        return tokens[:, self.family.images.class_tokens :]
 
     def image_projection(self) -> tuple[Tensor, Tensor]:
         """The weight `(E, D)` of the visual projection and the scale `(D,)` of the layer norm before it."""
-        return self.clip.visual_projection.weight, self.clip.vision_model.post_layernorm.weight
+        return self.family.images.linear_part(self.clip)
 
     def image_tokens(
         self, pixels: Tensor, adaptation: Adaptation | None = None, blocks: int | None = None
@@ -129,7 +144,7 @@ class Backbone(nn.Module):
             adaptation: What a method adds in this pass; None is plain CLIP.
 
         Returns:
-            Features `(C, E)`, not normalised, read at the end-of-text token.
+            Features `(C, E)`, not normalised, read at the end-of-text token or where the family reads them.
 
         Example:
             >>> from dpw import Backbone
@@ -139,43 +154,62 @@ class Backbone(nn.Module):
         """
         if adaptation is None or adaptation.token_by_token:
             return self.encode_copies(tokens, 1, adaptation)[0]
-        end = self.end_of_text(tokens)
-        # The tower is causal: what stands behind the longest end of text cannot be seen from it.
-        text = self.clip.text_model
-        h = adaptation.tokens(text.embeddings.token_embedding(tokens[:, : int(end.max()) + 1]))
-        h = h + text.embeddings.position_embedding.weight[: h.shape[1]]
-        prompts = AllTokens(h.shape[1], causal=True)
+        texts, read = self.family.texts, self.end_of_text(tokens)
+        if texts.causal:  # what stands behind the longest end of text cannot be seen from it
+            tokens = tokens[:, : int(read.max()) + 1]
+        h = adaptation.tokens(texts.embed(self.clip, tokens))
+        h = texts.place(self.clip, h, slice(0, h.shape[1]))
+        seen = texts.mask(self.clip, tokens)
+        mask = None if seen is None else seen[:, None, None, :]
+        prompts = AllTokens(h.shape[1], mask, causal=texts.causal)
         h = self._run_tower("text", h, adaptation, prompts, prompts)
-        return self.project_texts(h[torch.arange(len(h), device=h.device), end])
+        return self.project_texts(h[torch.arange(len(h), device=h.device), read])
 
     def encode_copies(self, tokens: Tensor, copies: int, adaptation: Adaptation | None) -> Tensor:
         """Features `(copies, C, E)` of a class list, a copy for each sample of the adaptation."""
-        packed = PackedPrompts(tokens, self.end_of_text(tokens))
-        embeddings = self.clip.text_model.embeddings
-        h = embeddings.token_embedding(packed.ids)
-        h = h + embeddings.position_embedding.weight[packed.positions]
+        if self.family.texts.causal:
+            return self._encode_listed(PackedPrompts(tokens, self.end_of_text(tokens)), copies, adaptation)
+        encoded = []
+        for part in torch.split(tokens, max(1, SIDE_BY_SIDE // (copies * tokens.shape[1]))):
+            listed = SideBySide(part, self.family.texts.mask(self.clip, part), self.end_of_text(part))
+            encoded.append(self._encode_listed(listed, copies, adaptation))
+        return torch.cat(encoded, dim=1)
+
+    def _encode_listed(
+        self, prompts: PackedPrompts | SideBySide, copies: int, adaptation: Adaptation | None
+    ) -> Tensor:
+        """Features of prompts that lie in one sequence."""
+        texts = self.family.texts
+        h = texts.place(self.clip, texts.embed(self.clip, prompts.ids), prompts.positions)
         h = h.expand(copies, -1, -1)
-        return self.project_texts(self._run_tower("text", h, adaptation, packed, packed.last_block()))
+        return self.project_texts(self._run_tower("text", h, adaptation, prompts, prompts.last_block()))
 
     def _embedded_images(self, pixels: Tensor, adaptation: Adaptation | None) -> tuple[Tensor, Tensor | None]:
         """What goes into the first block of the image tower, and who may look at whom."""
-        vision = self.clip.vision_model
-        h: Tensor = vision.embeddings(self.normalized(pixels))
+        h: Tensor = self.clip.vision_model.embeddings(self.normalized(pixels))
         mask = None
         if adaptation is not None:
             h = adaptation.tokens(h)
             mask = adaptation.mask(h)
-        return vision.pre_layrnorm(h), mask
+        return self.family.images.enter(self.clip, h), mask
+
+    def pool_images(self, tokens: Tensor) -> Tensor:
+        """Features `(B, E)` from the tokens `(B, N, D)` after the last block, added ones left out."""
+        return self.family.images.pool(self.clip, tokens)
 
     def project_images(self, h: Tensor) -> Tensor:
-        """Last layer norm and projection of image tokens into the shared space."""
-        features: Tensor = self.clip.visual_projection(self.clip.vision_model.post_layernorm(h))
-        return features
+        """Single image tokens `(..., D)` in the shared space `(..., E)`, by the last norm and projection."""
+        return self.family.images.project(self.clip, h)
 
     def project_texts(self, h: Tensor) -> Tensor:
         """Last layer norm and projection of end-of-text tokens into the shared space."""
-        features: Tensor = self.clip.text_projection(self.clip.text_model.final_layer_norm(h))
-        return features
+        return self.family.texts.project(self.clip, h)
+
+    def blocks(self, tower: Literal["vision", "text"]) -> list[Any]:
+        """The frozen blocks of a tower, under the names of CLIP's own whatever the family."""
+        if tower == "text":
+            return self.family.texts.blocks(self.clip)
+        return list(self.clip.vision_model.encoder.layers)
 
     def _run_tower(
         self,
@@ -187,7 +221,7 @@ class Backbone(nn.Module):
         blocks: int | None = None,
     ) -> Tensor:
         """The blocks of a tower, or its first ones, the very last over `last`."""
-        layers = list(getattr(self.clip, f"{tower}_model").encoder.layers)
+        layers = self.blocks(tower)
         checkpointing = self.gradient_checkpointing and torch.is_grad_enabled()
         run = self._compiled or run_blocks
         return run(layers[:blocks], h, adaptation, tokens, last, checkpointing)
@@ -214,50 +248,66 @@ class Backbone(nn.Module):
         """Token ids `(C, N)`, N the longest; one beyond the context is an error or, on request, cut."""
         context = self.text_shape.tokens
         limits = {"truncation": True, "max_length": context} if truncate else {"truncation": False}
-        rows: list[list[int]] = self.tokenizer(list(prompts), **limits)["input_ids"]
+        given = [prompt.lower() for prompt in prompts] if self.family.texts.lowers else list(prompts)
+        rows: list[list[int]] = self.tokenizer(given, **limits)["input_ids"]
         for prompt, row in zip(prompts, rows, strict=True):
             if len(row) > context:
                 raise InputError(
                     f"the prompt {prompt!r} has {len(row)} tokens but this CLIP reads at most {context}: "
                     "shorten the class name or the template"
                 )
-        longest = max(map(len, rows))
-        end = self.clip.text_model.eos_token_id
-        padding = rows[0][-1] if end == OLD_END else end
-        padded = [row + [padding] * (longest - len(row)) for row in rows]
-        return torch.tensor(padded, dtype=torch.long, device=self.device)
+        return self.padded(rows)
+
+    def padded(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Token ids of prompts as one tensor `(C, N)`, filled up as the family does it."""
+        filled = self.family.texts.padded(self.clip, rows, self.tokenizer)
+        return torch.tensor(filled, dtype=torch.long, device=self.device)
 
     def end_of_text(self, tokens: Tensor) -> Tensor:
-        """Position of the first end-of-text token of every row."""
-        end = self.clip.text_model.eos_token_id
-        return tokens.argmax(dim=-1) if end == OLD_END else (tokens == end).int().argmax(dim=-1)
+        """The position in every row where the feature is read: CLIP's first end-of-text token."""
+        return self.family.texts.read(self.clip, tokens)
 
     # ---------------------------------------------------------------------------------------- what it is
 
     @property
     def image_shape(self) -> TowerShape:
-        """Size of the image tower; tokens include CLS."""
+        """Size of the image tower; tokens include CLS where the family has one."""
         config = self.clip.config.vision_config
         tokens = self.clip.vision_model.embeddings.num_positions
         return TowerShape(config.num_hidden_layers, config.hidden_size, config.num_attention_heads, tokens)
 
     @property
+    def patch_count(self) -> int:
+        """How many of the image tower's tokens are patches."""
+        return self.image_shape.tokens - self.family.images.class_tokens
+
+    @property
     def text_shape(self) -> TowerShape:
         """Size of the text tower; tokens are its context length."""
         config = self.clip.config.text_config
-        tokens = config.max_position_embeddings
+        tokens = self.family.texts.context(self.clip)
         return TowerShape(config.num_hidden_layers, config.hidden_size, config.num_attention_heads, tokens)
 
     @property
     def feature_width(self) -> int:
         """Width of the space that images and texts share."""
-        return int(self.clip.config.projection_dim)
+        return self.family.images.width(self.clip)
 
     @property
     def logit_scale(self) -> Tensor:
         """The factor on cosine similarities, exp of CLIP's learned temperature."""
         scale: Tensor = self.clip.logit_scale.exp()
-        return scale
+        return scale.reshape(())
+
+    def zero_shot_probabilities(self, logits: Tensor) -> Tensor:
+        """How likely each class is `(B, C)` by the plain model's own rule, for scaled cosines.
+
+        A softmax over the classes; in a family that was trained with sigmoids (SigLIP) each class by itself,
+        σ(logit + bias), so that all of them may be unlikely.
+        """
+        if not self.family.sigmoid:
+            return logits.softmax(dim=-1)
+        return torch.sigmoid(logits + self.clip.logit_bias.to(logits))
 
     @property
     def device(self) -> torch.device:
@@ -282,17 +332,19 @@ class Backbone(nn.Module):
         found = {
             f"{tower}.{name}": getattr(part, name) for tower, part in towers.items() for name in DECISIVE
         }
-        end = self.clip.text_model.eos_token_id
-        found["text.end"] = config.text_config.vocab_size - 1 if end == OLD_END else end
+        found |= self.family.texts.settings(self.clip)
+        if self.family.name != "clip":  # models learned before there were families stand on CLIP
+            found["family"] = self.family.name
         return {**found, "preprocessing": self.preprocessing.to_config()}
 
     def weights_fingerprint(self) -> str:
-        """SHA-256 of all weights, their names and the activation of the image tower; computed once.
+        """SHA-256 of all weights, their names, the image tower's activation and the family; computed once.
 
         Models saved by earlier versions name their CLIP by it.
         """
         if self._fingerprint is None:
-            digest = hashlib.sha256(self.activation.encode())
+            own = "" if self.family.name == "clip" else f"{self.family.name} "
+            digest = hashlib.sha256(f"{own}{self.activation}".encode())
             for name, tensor in sorted(self.clip.state_dict().items()):
                 digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
                 digest.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().tobytes())
@@ -304,5 +356,7 @@ class Backbone(nn.Module):
         clip = copy.deepcopy(self.clip).requires_grad_(requires_grad=True)
         twin = Backbone(clip, self.preprocessing, self.tokenizer, self.reference)
         twin.clip.requires_grad_(requires_grad=True)
-        twin.clip.logit_scale.requires_grad_(requires_grad=False)
+        for name in ("logit_scale", "logit_bias"):
+            if hasattr(twin.clip, name):
+                getattr(twin.clip, name).requires_grad_(requires_grad=False)
         return twin

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from dpw.clip.adaptation import Adaptation, LinearName
+from dpw.clip.post_norm import PostNormBlock
 from dpw.clip.sequences import Sequences
 
 QUICK = 1.702  # of the quick GELU
@@ -42,9 +43,12 @@ def run_block(block: Any, index: int, h: Tensor, adaptation: Adaptation | None, 
         residual = adaptation.value(index, kept, q, tokens.positions)
         v = v if residual is None else v + residual
     u = tokens.keep(h) + _linear(block.self_attn.out_proj, index, "out", v, adaptation)
+    behind = isinstance(block, PostNormBlock)
+    u = block.after_attention(u) if behind else u
     h = _with_mlp(block, index, u, adaptation)
     beside = None if adaptation is None else adaptation.mlp(index, u)
-    return h if beside is None else h + beside
+    h = h if beside is None else h + beside
+    return block.after_mlp(h) if behind else h
 
 
 def _attention(

@@ -19,6 +19,15 @@ from dpw.errors import InputError
 
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
+# What processors that are not CLIP's do where their file is silent, by the beginning of their names.
+OTHER_DEFAULTS: dict[str, dict[str, Any]] = {
+    "Siglip": {
+        "size": {"height": 224, "width": 224},
+        "do_center_crop": False,
+        "image_mean": [0.5] * 3,
+        "image_std": [0.5] * 3,
+    }
+}
 
 LONGEST_SIDE = 4096  # pixels
 LARGEST = 16_000_000  # pixels of a resized image, before its centre is cut out
@@ -54,7 +63,11 @@ class Preprocessing:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Preprocessing":
-        """Understand the fields of transformers' `CLIPImageProcessor`."""
+        """Understand the fields of transformers' `CLIPImageProcessor`, and of its kin for other families."""
+        kind = str(config.get("image_processor_type", ""))
+        for beginning, defaults in OTHER_DEFAULTS.items():
+            if kind.startswith(beginning):
+                config = defaults | config
         size = config.get("size", {"shortest_edge": 224})
         crop = config.get("crop_size", {"height": 224, "width": 224})
         if isinstance(size, dict):
@@ -108,6 +121,11 @@ class Preprocessing:
             "image_mean": list(self.mean or CLIP_MEAN),
             "image_std": list(self.std or CLIP_STD),
         }
+
+    @property
+    def output(self) -> tuple[int, int] | None:
+        """Height and width of what comes out; None if that depends on the image."""
+        return self.crop or (self.size if isinstance(self.size, tuple) else None)
 
     @property
     def pixel_fingerprint(self) -> str:

@@ -4,16 +4,34 @@ import importlib.util
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dpw.clip.family_names import NAMES, REFUSED, known_families
 from dpw.clip.preprocessing import Preprocessing
 from dpw.errors import InputError
 
 EMBEDDED = {"mini": Path(__file__).parent / "mini"}
 SHARD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\.safetensors")
+# What is fetched from the hub: transformers' files, not those that open_clip keeps beside them.
+WANTED = (
+    "config.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "tokenizer*",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.*",
+    "merges.txt",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "model.safetensors",
+    "model-*.safetensors",
+    "model.safetensors.index.json",
+)
+TOKENIZERS = ("tokenizer.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
@@ -33,24 +51,43 @@ def embedded_name(reference: str | Path) -> str | None:
 
 def load_clip(name_or_folder: str, allow_download: bool = True) -> tuple[Any, Preprocessing, Any]:
     """The `CLIPModel`, preprocessing and tokeniser of an embedded name, a folder or a hub name."""
+    from dpw.clip.fitting import check_tokenizer
+
+    source = find_clip(name_or_folder) or fetch(name_or_folder, allow_download)
+    found = _load(source, name_or_folder)
+    _refuse_not_finite(found[0], name_or_folder)
+    check_tokenizer(found[0], found[2], name_or_folder)
+    return found
+
+
+def transformers_model(name_or_folder: str) -> Any:
+    """The model as transformers itself has it, to compare with."""
+    return _load(find_clip(name_or_folder) or fetch(name_or_folder), name_or_folder)[0].eval()
+
+
+def find_clip(name_or_folder: str) -> Path | None:
+    """The folder of a CLIP, looked over; None for a hub name. Anything else is refused, without torch."""
     folder = EMBEDDED.get(name_or_folder, Path(name_or_folder))
     if folder.is_dir():
         check_folder(folder)
-        source = folder
-    elif HUB_NAME.fullmatch(name_or_folder) and not folder.exists():
-        source = fetch(name_or_folder, allow_download)
-    else:
-        raise InputError(
-            f"no CLIP model at {name_or_folder!r}: give 'mini', a folder with config.json and "
-            "model.safetensors, or a hub name such as openai/clip-vit-base-patch16"
-        )
-    return _load(source, name_or_folder)
+        return folder
+    if HUB_NAME.fullmatch(name_or_folder) and not folder.exists():
+        return None
+    raise InputError(
+        f"no CLIP model at {name_or_folder!r}: give 'mini', a folder with config.json and "
+        "model.safetensors, or a hub name such as openai/clip-vit-base-patch16"
+    )
 
 
 def check_folder(folder: Path) -> None:
     """Refuse a folder that is not a complete CLIP checkpoint before transformers sees it."""
     path = folder / "config.json"
     if not path.is_file():
+        if (folder / "open_clip_config.json").is_file():
+            raise InputError(
+                f"{folder} holds a checkpoint of open_clip only: dpw needs transformers' files (config.json "
+                "and model.safetensors), which most repositories have beside it"
+            )
         raise InputError(f"{folder} is not a model folder: it has no config.json")
     try:
         kind = json.loads(path.read_text(encoding="utf-8")).get("model_type")
@@ -58,18 +95,26 @@ def check_folder(folder: Path) -> None:
         raise InputError(
             f"{path} is not valid JSON ({error}): copy it again from the original model"
         ) from error
-    if kind != "clip":
-        raise InputError(
-            f"{folder} holds a model of type {kind!r}; dpw needs a CLIP checkpoint (model_type 'clip')"
-        )
+    _refuse_family(folder, kind)
     weights = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
     if not any((folder / name).is_file() for name in weights):
         raise InputError(f"{folder} has no weights: expected model.safetensors beside config.json")
     _refuse_weights_outside(folder)
     # transformers would silently make an empty tokeniser.
     pair = (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file()
-    if not pair and not (folder / "tokenizer.json").is_file():
+    if not pair and not any((folder / name).is_file() for name in TOKENIZERS):
         raise InputError(f"{folder} has no tokeniser: expected tokenizer.json, or vocab.json and merges.txt")
+
+
+def _refuse_family(folder: Path, kind: object) -> None:
+    """Refuse a model of a family that dpw does not know."""
+    if kind in REFUSED:
+        raise InputError(f"{folder} holds {REFUSED[str(kind)]}")
+    if kind not in NAMES:
+        raise InputError(
+            f"{folder} holds a model of type {kind!r}; dpw needs a CLIP of one of the families "
+            f"{known_families()}"
+        )
 
 
 def _refuse_weights_outside(folder: Path) -> None:
@@ -90,10 +135,10 @@ def fetch(name: str, allow_download: bool = True) -> Path:
     """Download a hub model (or take it from the local hub cache) and give its folder."""
     from huggingface_hub import snapshot_download
 
-    wanted, local = ["*.json", "*.txt", "*.safetensors"], not allow_download
+    wanted, local = list(WANTED), not allow_download
     try:
         folder = Path(snapshot_download(name, allow_patterns=wanted, local_files_only=local))
-        if not any(folder.glob("*.safetensors")):
+        if not any(folder.glob("model*.safetensors")):
             wanted.append("pytorch_model.bin")
             folder = Path(snapshot_download(name, allow_patterns=wanted, local_files_only=local))
     except Exception as error:
@@ -112,7 +157,7 @@ def fetch(name: str, allow_download: bool = True) -> Path:
 
 def _load(folder: Path, name: str) -> tuple[Any, Preprocessing, Any]:
     """Load everything from a checked folder, offline, and insist that no weight is missing."""
-    clip_model, clip_tokenizer = _import_clip()
+    clip_model, clip_tokenizer = _import_family(folder)
     preprocessing = Preprocessing.from_folder(folder)
     with _quiet():
         try:
@@ -124,29 +169,59 @@ def _load(folder: Path, name: str) -> tuple[Any, Preprocessing, Any]:
                 f"the weights in {folder} cannot be read ({_first_line(error)}): the file is truncated or "
                 "damaged, copy it again"
             ) from error
-        try:
-            tokenizer = clip_tokenizer.from_pretrained(folder, local_files_only=True)
-        except Exception as error:
+        tokenizer = _load_tokenizer(clip_tokenizer, folder)
+    _refuse_other_weights(report, name)
+    return clip.float(), preprocessing, tokenizer
+
+
+def _refuse_not_finite(clip: Any, name: str) -> None:
+    """Refuse weights that no training leaves behind."""
+    for key, tensor in clip.state_dict().items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise InputError(f"{name}: the weights {key} hold NaN or infinite values: copy the model again")
+
+
+def _load_tokenizer(kind: Any, folder: Path) -> Any:
+    """The tokeniser of a folder; one that needs a package which is not installed names it."""
+    try:
+        return kind.from_pretrained(folder, local_files_only=True)
+    except Exception as error:
+        if "sentencepiece" in str(error).lower() and importlib.util.find_spec("sentencepiece") is None:
             raise InputError(
-                f"the tokeniser in {folder} cannot be read ({_first_line(error)}): copy it again from the "
-                "original model"
+                f"the tokeniser in {folder} needs the package sentencepiece: pip install sentencepiece"
             ) from error
+        raise InputError(
+            f"the tokeniser in {folder} cannot be read ({_first_line(error)}): copy it again from the "
+            "original model"
+        ) from error
+
+
+def _refuse_other_weights(report: Mapping[str, Any], name: str) -> None:
+    """Refuse weights that do not match the configuration: missing, of another shape, or of further blocks."""
     lost = sorted(report["missing_keys"]) + sorted(str(key) for key in report.get("mismatched_keys", ()))
     if lost:
         raise InputError(
             f"{name}: {len(lost)} weights are missing or of another shape, the first is {lost[0]}"
         )
-    clip = clip.float()
-    for key, tensor in clip.state_dict().items():
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-            raise InputError(f"{name}: the weights {key} hold NaN or infinite values: copy the model again")
-    return clip, preprocessing, tokenizer
+    more = sorted(key for key in report.get("unexpected_keys", ()) if ".encoder.layer" in key)
+    if more:
+        raise InputError(
+            f"{name}: {len(more)} weights have no place in the configuration, the first is {more[0]}: take "
+            "config.json and weights from the same model"
+        )
 
 
-def _import_clip() -> tuple[Any, Any]:
-    """Import transformers' CLIP, and name torchvision where a broken one is what stands in the way."""
+def _import_family(folder: Path) -> tuple[Any, Any]:
+    """The classes of model and tokeniser in transformers, for the family that a folder names.
+
+    Where a broken torchvision stands in the way, it is named.
+    """
+    kind = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"]
     try:
-        from transformers import CLIPModel, CLIPTokenizer
+        import transformers
+
+        model = getattr(transformers, NAMES[kind][1], None)
+        tokenizer = transformers.CLIPTokenizer if kind == "clip" else transformers.AutoTokenizer
     except Exception as error:
         if importlib.util.find_spec("torchvision") is not None:
             raise InputError(
@@ -155,7 +230,10 @@ def _import_clip() -> tuple[Any, Any]:
                 "the version that matches your torch"
             ) from error
         raise
-    return CLIPModel, CLIPTokenizer
+    if model is None:
+        version, missing = transformers.__version__, NAMES[kind][1]
+        raise InputError(f"transformers {version} has no {missing}: pip install --upgrade transformers")
+    return model, tokenizer
 
 
 @contextmanager

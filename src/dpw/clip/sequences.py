@@ -145,6 +145,43 @@ class EndsOfPrompts:
         return value.view(copies, self.rows, heads, width).transpose(1, 2)
 
 
+class SideBySide:
+    """A class list of a bidirectional tower: all prompts in one sequence, each looking only at itself.
+
+    There every token depends on all others of its prompt, so nothing is shared and nothing is left out but,
+    in the last block, tokens that are not read. Batches are copies, as of `PackedPrompts`.
+    """
+
+    def __init__(self, tokens: Tensor, seen: Tensor | None, read: Tensor, *, only_read: bool = False) -> None:
+        """Token ids `(C, N)`, which of them may be looked at, and the position `(C,)` that is read."""
+        self.tokens, self.seen, self.read = tokens, seen, read
+        self.rows, self.length = tokens.shape
+        self.ids = tokens.flatten()
+        columns = torch.arange(self.length, device=tokens.device)
+        self.positions: Positions = read if only_read else columns.repeat(self.rows)
+        first = torch.arange(self.rows, device=tokens.device) * self.length
+        self.kept = first + read if only_read else None
+        self.mask = None if seen is None else seen[:, None, None, :]
+
+    def keep(self, tokens: Tensor) -> Tensor:
+        """All, or one of every prompt."""
+        return tokens if self.kept is None else tokens.index_select(1, self.kept)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Every prompt looks at itself."""
+        copies, heads, _, width = q.shape
+        q, k, v = (
+            t.transpose(1, 2).reshape(copies * self.rows, -1, heads, width).transpose(1, 2) for t in (q, k, v)
+        )
+        mask = None if self.mask is None else self.mask.repeat(copies, 1, 1, 1)
+        value = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return value.transpose(1, 2).reshape(copies, -1, heads, width).transpose(1, 2)
+
+    def last_block(self) -> "SideBySide":
+        """The same prompts where only one token of each is read."""
+        return SideBySide(self.tokens, self.seen, self.read, only_read=True)
+
+
 def _spread(tokens: Tensor, indices: Tensor, rows: int) -> Tensor:
     """Tokens of a sequence `(B, h, M, d)` as rows of prompts `(B · C, h, n, d)`."""
     copies, heads, _, width = tokens.shape

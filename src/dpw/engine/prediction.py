@@ -98,7 +98,7 @@ def _predict_batch(
         typical = _typicality(method, images, route, unknown)
     # Logits may differ by less than probabilities can show, so they decide the order.
     order = logits.topk(min(top, logits.shape[1]), dim=1).indices
-    probabilities = logits.softmax(dim=1).gather(1, order)
+    probabilities = method.probabilities(logits).gather(1, order)
     answers = []
     for row, name in enumerate(names):
         ranked = [candidates.classes[index] for index in order[row].tolist()]

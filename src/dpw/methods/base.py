@@ -186,6 +186,10 @@ class Method(nn.Module, ABC):
         """Logits `(B, C)` over the candidates, nobody having said which task the images belong to."""
         return self.answers.logits(images, candidates)
 
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """How likely each candidate is `(B, C)`: a softmax, or plain CLIP's rule before any task."""
+        return logits.softmax(dim=1) if self.tasks else self.backbone.zero_shot_probabilities(logits)
+
     def route(self, images: Images) -> Route | None:
         """Which task each image was taken for, or None if the method does not ask."""
         return self.answers.route(images)

@@ -1,6 +1,7 @@
 """C-CLIP: low-rank updates of both towers, merged after every task, and contrastive consolidation."""
 
 import math
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -60,7 +61,7 @@ class LowRank(nn.ParameterDict):
         """Take the sizes from the tower's blocks."""
         super().__init__()
         for name, module in ADAPTED.items():
-            rows, columns = blocks[0].get_submodule(module).weight.shape
+            rows, columns = attrgetter(module)(blocks[0]).weight.shape
             down = (2 * torch.rand(len(blocks), rank, columns, generator=generator) - 1) / math.sqrt(columns)
             self[f"{name}_down"] = nn.Parameter(down)
             self[f"{name}_up"] = nn.Parameter(torch.zeros(len(blocks), rows, rank))
@@ -133,8 +134,7 @@ class CCLIP(FineTune):
 
     def _towers(self) -> list[tuple[str, Any]]:
         """The blocks of both towers of the merged model."""
-        clip = self.model.clip
-        return [("image", clip.vision_model.encoder.layers), ("text", clip.text_model.encoder.layers)]
+        return [("image", self.model.blocks("vision")), ("text", self.model.blocks("text"))]
 
     def adaptation(self, tower: str) -> LowRankAdaptation | None:
         """The updates being learned, or None when all are merged."""
@@ -174,9 +174,10 @@ class CCLIP(FineTune):
         return symmetric_cross_entropy(similarity, torch.eye(len(new)).to(new)) / 2
 
     def after_step(self, step: int) -> None:  # noqa: ARG002
-        """Keep the temperature within CLIP's own bound."""
-        with torch.no_grad():
-            self.model.clip.logit_scale.clamp_(max=math.log(100))
+        """Keep the temperature within CLIP's own bound; families trained by sigmoids have none."""
+        if not self.model.family.sigmoid:
+            with torch.no_grad():
+                self.model.clip.logit_scale.clamp_(max=math.log(100))
 
     def learning_rate_factor(self, parameter: str) -> float:
         """The text tower learns faster."""
@@ -192,13 +193,13 @@ class CCLIP(FineTune):
             for index, block in enumerate(blocks):
                 for name, module in ADAPTED.items():
                     delta = updates[f"{name}_up"][index] @ updates[f"{name}_down"][index]
-                    block.get_submodule(module).weight.add_(delta, alpha=factor)
+                    attrgetter(module)(block).weight.add_(delta, alpha=factor)
         super().end_task(images)
 
     def parameter_count(self) -> int:
         """The low-rank updates of all tasks; once merged they take no room of their own."""
         blocks = [block for _, blocks in self._towers() for block in blocks]
-        shapes = [b.get_submodule(module).weight.shape for b in blocks for module in ADAPTED.values()]
+        shapes = [attrgetter(module)(b).weight.shape for b in blocks for module in ADAPTED.values()]
         return len(self.tasks) * self.config.rank * sum(sum(shape) for shape in shapes)
 
 

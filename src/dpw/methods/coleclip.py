@@ -271,9 +271,9 @@ class CoLeCLIP(Method):
         """Normalised features of every task's prompt `(B, T, E)`, each averaged with CLS, and of CLS."""
         prompts = torch.stack([self._module(index).prompt for index in range(len(self.bank))])
         tokens = self.backbone.image_tokens(pixels, ReadOnlyPrompts(prompts))
-        cls = self.backbone.project_images(tokens[:, :1])
+        cls = self.backbone.pool_images(tokens)
         prompted = self.backbone.project_images(tokens[:, -len(prompts) :])
-        return F.normalize((prompted + cls) / 2, dim=-1), F.normalize(cls[:, 0], dim=-1)
+        return F.normalize((prompted + cls[:, None]) / 2, dim=-1), F.normalize(cls, dim=-1)
 
     def logits(self, images: Images, candidates: Candidates) -> Tensor:
         """Each class by the prompts of the tasks that know its name, unknown names by plain CLIP.

@@ -24,7 +24,7 @@ from dpw.methods.registry import register
 from dpw.methods.routing.kmeans import kmeans
 from dpw.methods.routing.prototypes import PrototypeRouter, Prototypes, fit_prototypes
 from dpw.methods.routing.route import Route
-from dpw.methods.s_prompts import PLACEHOLDER, Context, ExtraTokens
+from dpw.methods.s_prompts import Context, ExtraTokens, placeholders
 
 
 class DPeCLIPConfig(RoutedConfig):
@@ -152,11 +152,13 @@ class DPeCLIP(Method):
 
     def encode_group(self, index: int, group: ClassGroup) -> Tensor:
         """The prompts with the class's own token after the start token."""
-        templates = tuple(f"{PLACEHOLDER} {template}" for template in group.templates)
+        word = placeholders(self.backbone, 1)
+        templates = tuple(f"{word} {template}" for template in group.templates)
         tokens = self.tokens(ClassGroup(group.name, group.classes, templates))
         learned = self.tasks[index].classes
         rows = [learned.index(name) for name in group.classes] * len(templates)
-        context = Context(self._prompts(index).text_tokens(rows))
+        starts = self.backbone.family.texts.starts
+        context = Context(self._prompts(index).text_tokens(rows), starts)
         return ensemble(self.backbone.encode_texts(tokens, context), len(templates))
 
     def _prompts(self, index: int) -> PriorPrompts:

@@ -150,7 +150,7 @@ class DPWRidge(DPW):
     def _mean_patch(self, pixels: Tensor) -> Tensor:
         """The mean patch token after the middle block, `(B, D)`."""
         tokens = self.backbone.image_tokens(pixels, blocks=max(self.backbone.image_shape.blocks // 2, 1))
-        return tokens[:, 1:].mean(dim=1)
+        return self.backbone.patches(tokens).mean(dim=1)
 
     # ------------------------------------------------------------------------------------------- learning
 

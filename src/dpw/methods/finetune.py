@@ -196,5 +196,6 @@ class FineTune(Method):
 
 
 def learned_weights(model: Backbone) -> dict[str, nn.Parameter]:
-    """All weights of a CLIP that fine-tuning changes: everything except the temperature."""
-    return {name: tensor for name, tensor in model.clip.named_parameters() if name != "logit_scale"}
+    """All weights of a CLIP that fine-tuning changes: all but temperature and bias of the logits."""
+    fixed = ("logit_scale", "logit_bias")
+    return {name: tensor for name, tensor in model.clip.named_parameters() if name not in fixed}

@@ -80,11 +80,13 @@ class LwFVR(FineTune):
 
 def random_tokens(backbone: Backbone, count: int, length: int, generator: torch.Generator) -> Tensor:
     """Sentences of tokens drawn from the whole vocabulary, between start and end of text."""
-    frame = backbone.tokenize(["a"])[0]
-    start, end = int(frame[0]), int(frame[-1])
+    frame: list[int] = backbone.tokenizer(["a"])["input_ids"][0]
+    start, end = frame[: backbone.family.texts.starts], frame[-1:]
     vocabulary = int(backbone.clip.config.text_config.vocab_size)
-    allowed = torch.tensor([token for token in range(vocabulary) if token not in (start, end)])
-    length = min(length, backbone.text_shape.tokens - 2)
+    special = {*start, *end}
+    if not backbone.family.texts.causal:  # there padding is not looked at, or says that a prompt is over
+        special.add(backbone.tokenizer.pad_token_id)
+    allowed = torch.tensor([token for token in range(vocabulary) if token not in special])
+    length = min(length, backbone.text_shape.tokens - len(start) - len(end))
     drawn = allowed[torch.randint(len(allowed), (count, length), generator=generator)]
-    edge = torch.ones(count, 1, dtype=torch.long)
-    return torch.cat([start * edge, drawn, end * edge], dim=1)
+    return backbone.padded([[*start, *row, *end] for row in drawn.tolist()])

@@ -223,7 +223,13 @@ class MoEAdapters(Method):
             dropout=self.config.expert_dropout if self.training else 0.0,
             noise_floor=self.config.noise_floor,
             count=self._counting(tower) if self.training else None,
+            first_chooses=self._first_token(tower),
         )
+
+    def _first_token(self, tower: str) -> bool:
+        """Whether a tower has a first token that stands for the whole image or prompt."""
+        family = self.backbone.family
+        return (family.images.class_tokens if tower == "image" else family.texts.starts) > 0
 
     def _counting(self, tower: str) -> Count:
         """Adds the experts of a batch to the task's counts."""

@@ -11,6 +11,7 @@ from dpw.clip.backbone import Backbone
 from dpw.data.images import Images
 from dpw.data.reference import seeded
 from dpw.data.task import Task
+from dpw.errors import InputError
 from dpw.methods.bank import HostTensors
 from dpw.methods.base import Method, TaskImages, ensemble
 from dpw.methods.candidates import ClassGroup
@@ -67,14 +68,27 @@ class ExtraTokens(Adaptation):
 class Context(Adaptation):
     """Learned embeddings in place of the placeholders that follow the start token of a prompt."""
 
-    def __init__(self, context: Tensor) -> None:
-        """context `(L, D)` for all prompts, or `(C, L, D)`."""
-        self.context = context
+    def __init__(self, context: Tensor, starts: int = 1) -> None:
+        """context `(L, D)` for all prompts, or `(C, L, D)`; `starts`: tokens before the placeholders."""
+        self.context, self.starts = context, starts
 
     def tokens(self, h: Tensor) -> Tensor:
         """Replace the placeholders."""
-        length = self.context.shape[-2]
-        return torch.cat([h[:, :1], self.context.expand(len(h), -1, -1), h[:, 1 + length :]], dim=1)
+        first, last = self.starts, self.starts + self.context.shape[-2]
+        return torch.cat([h[:, :first], self.context.expand(len(h), -1, -1), h[:, last:]], dim=1)
+
+
+def placeholders(backbone: Backbone, count: int) -> str:
+    """Words that make as many tokens, to be replaced by learned ones."""
+    words = " ".join([PLACEHOLDER] * count)
+    empty, row = backbone.tokenizer(["", words])["input_ids"]
+    if len(row) - len(empty) != count:
+        raise InputError(
+            f"the tokeniser of {backbone.reference or 'this CLIP'} makes {len(row) - len(empty)} tokens of "
+            f"{count} times {PLACEHOLDER!r}, so a learned context cannot take their place: choose a method "
+            "without one, such as dpw"
+        )
+    return words
 
 
 # Sixteen random words before a class name are half of what the text tower of `mini` reads.
@@ -139,9 +153,10 @@ class SPrompts(Method):
 
     def encode_group(self, index: int, group: ClassGroup) -> Tensor:
         """Context, class name, full stop; the group's templates are not used."""
-        template = " ".join([PLACEHOLDER] * self.config.context_length) + " {}."
+        template = f"{placeholders(self.backbone, self.config.context_length)} {{}}."
         tokens = self.tokens(ClassGroup(group.name, group.classes, (template,)))
-        return ensemble(self.backbone.encode_texts(tokens, Context(self._prompts(index).context)), 1)
+        context = Context(self._prompts(index).context, self.backbone.family.texts.starts)
+        return ensemble(self.backbone.encode_texts(tokens, context), 1)
 
     def _prompts(self, index: int) -> Prompts:
         """The prompts of one task."""

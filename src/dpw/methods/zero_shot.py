@@ -1,5 +1,7 @@
 """Zero-shot CLIP: the frozen backbone, the line every other method is measured from."""
 
+from torch import Tensor
+
 from dpw.clip.backbone import Backbone
 from dpw.methods.base import Method
 from dpw.methods.config import MethodConfig
@@ -25,3 +27,7 @@ class ZeroShot(Method):
         """Answer as plain CLIP."""
         super().__init__(backbone, config)
         self.answers = PlainAnswers(self)
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Plain CLIP's own rule, however many tasks have named their classes."""
+        return self.backbone.zero_shot_probabilities(logits)

@@ -26,6 +26,7 @@ from dpw.storage.schema import ModelContent, check_content
 
 KIND, TASK_KIND = "dpw-model", "dpw-task"
 FILE, TASK_FILE = "model.json", "task.json"
+CLIP = "clip"  # the family of models that name none
 
 
 def is_model(folder: Path) -> bool:
@@ -197,7 +198,7 @@ def _copy_tensors(content: Mapping[str, Any], source: Path, target: Path) -> Non
 
 def header(method: Method) -> dict[str, Any]:
     """What a model stands on: the CLIP below and the method with its settings."""
-    backbone = method.backbone
+    backbone, family = method.backbone, method.backbone.family.name
     return {
         "format": files.FORMAT,
         "dpw": __version__,
@@ -206,6 +207,7 @@ def header(method: Method) -> dict[str, Any]:
             "fingerprint": backbone.fingerprint(),
             "weights": backbone.weights_fingerprint(),
             "activation": backbone.activation,
+            **({} if family == CLIP else {"family": family}),
         },
         "method": {"name": method.name, "config": method.config.model_dump(mode="json")},
     }
@@ -247,6 +249,12 @@ def learned_task(content: Mapping[str, Any]) -> LearnedTask:
 def check_backbone(folder: Path, stored: Mapping[str, Any], method: Method) -> None:
     """Refuse to put learned tasks on another CLIP than the one they were learned on."""
     backbone = method.backbone
+    family = str(stored.get("family", CLIP))
+    if family != backbone.family.name:
+        raise InputError(
+            f"{folder} was learned on a CLIP of family {family!r}, but {backbone.reference} is of family "
+            f"{backbone.family.name!r}: use {stored['reference']}"
+        )
     if stored["activation"] != backbone.activation:
         raise InputError(
             f"{folder} was learned with activation {stored['activation']!r}, but {backbone.reference} has "

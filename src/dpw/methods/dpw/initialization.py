@@ -14,8 +14,8 @@ class Initializer:
     def __init__(self, backbone: Backbone) -> None:
         """Only remember the backbone; nothing is computed before it is needed."""
         self._towers: dict[str, Any] = {
-            "image": backbone.clip.vision_model.encoder.layers,
-            "text": backbone.clip.text_model.encoder.layers,
+            "image": backbone.blocks("vision"),
+            "text": backbone.blocks("text"),
         }
         self.shapes: dict[str, TowerShape] = {"image": backbone.image_shape, "text": backbone.text_shape}
         self._directions: dict[tuple[str, str], Tensor] = {}

@@ -202,7 +202,9 @@ class DPW(Method):
         down = self.down_image if name == "image" else self.down_text
         assert down is not None
         layers = self.initial.layers(name)
-        return self.parts.adaptation(self._tower(index, name), down, weight, filtered, scores, layers)
+        found = self.parts.adaptation(self._tower(index, name), down, weight, filtered, scores, layers)
+        found.has_cls_token = self.backbone.family.images.class_tokens > 0
+        return found
 
     def _tower(self, index: int, tower: str) -> DPWTower:
         """The parameters of one task for one tower."""

@@ -47,6 +47,7 @@ class DPWAdaptation(Adaptation):
     """One task acting in one tower for one call."""
 
     token_by_token = True
+    has_cls_token = True  # False in an image tower whose first token is a patch like any other
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class DPWAdaptation(Adaptation):
         weight, bias, values, down, up, up_bias = self.blocks[block]
         scores = paper.repa_scores(x, weight, bias[:, positions])
         if self.scores is not None:
-            self.scores.add(block, scores[:, :, 0])
+            self.scores.add(block, paper.image_scores(scores, self.has_cls_token))
         adapted = paper.adapter_output(x, down, up, up_bias, self.config.adapter_scale, self.dropout)
         cutoff = self.cutoff(block, scores)
         return paper.weighted_residual(
@@ -86,7 +87,8 @@ class DPWAdaptation(Adaptation):
             return None
         if self.tower.has_cls:
             mean, var = self.tower.cls_mean[block], self.tower.cls_var[block]
-            cutoff = paper.gaussian_cutoff(scores[:, :, 0], mean, var).unsqueeze(2)
+            whole = paper.image_scores(scores, self.has_cls_token)
+            cutoff = paper.gaussian_cutoff(whole, mean, var).unsqueeze(2)
         else:
             cutoff = (1 - self.sample_weight).view(-1, 1, 1, 1)
         return cutoff * self.filtered.view(-1, 1, 1, 1)

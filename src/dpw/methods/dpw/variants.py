@@ -209,7 +209,7 @@ class VariantAdaptation(DPWAdaptation):
             part = part | {"bias": part["bias"][:, positions]}
         scores = self.score(part, self.layers[block].self_attn, x, q)
         if self.scores is not None:
-            self.scores.add(block, scores[:, :, 0])
+            self.scores.add(block, paper.image_scores(scores, self.has_cls_token))
         g, total = self.activate(scores)
         cutoff = self.cutoff(block, scores)
         filtered = g if cutoff is None else paper.conditional_filter(g, cutoff, self.config.strict_filter)

@@ -75,7 +75,10 @@ class TaskRouter(nn.Module):
 
 
 class MixtureAdaptation(Adaptation):
-    """One task's mixture in one tower for one call; a sample's first token chooses for all its tokens."""
+    """One task's mixture in one tower for one call; a sample's first token chooses for all its tokens.
+
+    In a tower whose first token is like any other, the mean token chooses.
+    """
 
     def __init__(
         self,
@@ -87,18 +90,19 @@ class MixtureAdaptation(Adaptation):
         dropout: float = 0.0,
         noise_floor: float = 0.0,
         count: Count | None = None,
+        first_chooses: bool = True,
     ) -> None:
         """With `count` (training) the choice is noisy and reported; without it, it is certain."""
         self.experts, self.router = experts, router
         self.top, self.scale, self.dropout, self.noise_floor = top, scale, dropout, noise_floor
-        self.count = count
+        self.count, self.first_chooses = count, first_chooses
 
     def gates(self, block: int, u: Tensor) -> tuple[Tensor, Tensor]:
         """Experts `(B, k)` of every sample and their weights `(B, k)`, which sum to one."""
-        first = u[:, 0]
-        scores = first @ self.router.gate[block]
+        chooser = u[:, 0] if self.first_chooses else u.mean(dim=1)
+        scores = chooser @ self.router.gate[block]
         if self.count is not None:
-            deviation = F.softplus(first @ self.router.noise[block]) + self.noise_floor
+            deviation = F.softplus(chooser @ self.router.noise[block]) + self.noise_floor
             scores = scores + torch.randn_like(scores) * deviation
         best, chosen = scores.topk(min(self.top, scores.shape[-1]), dim=-1)
         if self.count is not None:

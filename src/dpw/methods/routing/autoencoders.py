@@ -120,7 +120,7 @@ class AutoencoderRouter:
     def early_features(self, backbone: Backbone, pixels: Tensor) -> Tensor:
         """Patch tokens after an early block, averaged on a coarse grid, between 0 and 1: `(B, W)`."""
         with torch.no_grad():
-            tokens = backbone.image_tokens(pixels, blocks=self.config.router_blocks)[:, 1:]
+            tokens = backbone.patches(backbone.image_tokens(pixels, blocks=self.config.router_blocks))
         side = int(tokens.shape[1] ** 0.5)
         patches = tokens.transpose(1, 2).reshape(len(tokens), -1, side, side)
         return torch.sigmoid(F.adaptive_avg_pool2d(patches, min(self.config.router_grid, side)).flatten(1))
