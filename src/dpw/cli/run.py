@@ -1,7 +1,6 @@
-"""`dpw run`, `resume` and `methods`: benchmarks with one command."""
+"""`dpw run` and `resume`: benchmarks with one command."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -174,29 +173,3 @@ def _show(results: list[dict[str, Any]], as_json: bool) -> None:
 def _percent(value: float | None) -> str:
     """One decimal, or a dash."""
     return "-" if value is None else f"{value:.1f}"
-
-
-def methods(as_json: Json = False) -> None:
-    """List the methods with their presets."""
-    from dpw.methods import METHODS, PRESETS
-
-    found = [
-        {"name": name, "summary": kind.summary, "status": kind.status, "presets": list(PRESETS[name])}
-        for name, kind in sorted(METHODS.items())
-    ]
-    if as_json:
-        say(json.dumps(found, indent=2))
-        return
-    for entry in found:
-        say(f"{entry['name']:<14}{entry['summary']}")
-        if presets := _preset_names(entry["presets"]):
-            say(f"{'':<14}presets: {', '.join(presets)}")
-        if "reconstruction" in entry["status"]:
-            say(f"{'':<14}{entry['status']}")
-
-
-def _preset_names(presets: Sequence[str]) -> list[str]:
-    """The presets besides the default one; families such as `ablation/...` only by their size."""
-    single = [preset for preset in presets if "/" not in preset and preset != "default"]
-    families = [preset.split("/")[0] for preset in presets if "/" in preset]
-    return single + [f"{name}/... ({families.count(name)}, see --json)" for name in dict.fromkeys(families)]

@@ -35,7 +35,9 @@ class DPWRidgeConfig(DPWConfig):
     """DPW's settings and what the head looks at."""
 
     views: tuple[Literal["frozen", "adapted", "patches"], ...] = ("frozen", "adapted", "patches")
-    use_validation: bool = False  # let validation images join the regression once everything is chosen
+    """Features that the ridge head sees."""
+    use_validation: bool = False
+    """Let validation images join the regression once everything is chosen."""
 
 
 @register(mini=MINI | {"adapter_rank": 16, "training.epochs": 10}, **VARIANTS)
