@@ -24,14 +24,15 @@ SETTINGS = """# Settings
 
 Every method has typed settings. A wrong or unknown one is refused with a sentence before anything runs.
 
-- **On the command line**: `--set training.epochs=3 --set gate=0.8` with `dpw run` or `dpw learn`; values are YAML.
-- **In Python**: `settings={"training.epochs": 3, "gate": 0.8}` of `ContinualCLIP.from_pretrained` or `run_benchmark`.
+- **On the command line**: `--set training.epochs=3 --set gate=0.8` with `dpw run` and `dpw learn`; in YAML.
+- **In Python**: `settings={"training.epochs": 3, "gate": 0.8}` of `ContinualCLIP.from_pretrained` or
+  `run_benchmark`.
 - **Presets** are named sets of settings: `--preset official`, several as `official+ablation/sigmoid`.
 - `dpw methods NAME` shows all settings of one method in the terminal.
 
-The defaults are the published ones, for CLIP ViT-B/16; the embedded CLIP `mini` brings its own where they do not
-suit it, and `dpw learn` finds learning rate and length [on the images](few-images.md). This page is made from the
-settings' classes by `tools/method_pages.py`.
+The defaults are the published ones, for CLIP ViT-B/16; the embedded CLIP `mini` brings its own where they do
+not suit it, and `dpw learn` finds learning rate and length [on the images](few-images.md). This page is made
+from the settings' classes by `tools/method_pages.py`.
 
 ## Of all methods
 
@@ -79,7 +80,9 @@ def settings_page() -> str:
 def index() -> str:
     """The list of all methods."""
     rows = [f"| [`{name}`]({name}.md) | {METHODS[name].summary} |" for name in sorted(METHODS)]
-    head = "# All methods\n\nOne page for each, with its presets and settings. `dpw methods` lists them too.\n"
+    head = (
+        "# All methods\n\nOne page for each, with its presets and settings. `dpw methods` lists them too.\n"
+    )
     return "\n".join([head, "| method | what it is |", "|---|---|", *rows]) + "\n"
 
 

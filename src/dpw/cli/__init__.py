@@ -26,12 +26,12 @@ app = typer.Typer(
 )
 
 
-app.command()(learn.learn)
+app.command(epilog=learn.SETTINGS)(learn.learn)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)
 app.add_typer(learn.tasks, name="tasks")
 app.command()(learn.forget)
-app.command()(run.run)
+app.command(epilog=run.SETTINGS)(run.run)
 app.command()(run.resume)
 app.command()(methods.methods)
 app.command()(compare.compare)

@@ -72,7 +72,9 @@ def _page(entry: dict[str, Any]) -> str:
     lines = [f"{entry['name']}: {entry['summary']}", f"status: {entry['status']}"]
     if presets := [one for one in entry["presets"] if one != "default"]:
         width = shutil.get_terminal_size().columns
-        lines += textwrap.wrap(f"presets (--preset NAME): {', '.join(presets)}", width, break_on_hyphens=False)
+        lines += textwrap.wrap(
+            f"presets (--preset NAME): {', '.join(presets)}", width, break_on_hyphens=False
+        )
     lines += ["", "settings (--set NAME=VALUE), with the default for CLIP ViT-B/16:"]
     for setting in entry["settings"]:
         lines.append(f"  {setting['name']} = {shown(setting['default'])}  ({setting['values']})")

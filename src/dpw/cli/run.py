@@ -6,13 +6,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpw.cli.learn import AllowDownload, CheckpointSeconds, Json, parse_settings
+from dpw.cli.learn import AllowDownload, CheckpointSeconds, Json, parse_settings, rarely
 from dpw.cli.output import say, say_error
 
 if TYPE_CHECKING:
     from dpw.runs.config import RunConfig
 
 MINI_METHODS = "zero-shot,finetune,dpw"
+# Shown below `--help`; every line is a paragraph, or it would run into the next.
+SETTINGS = """Settings that people change (--set NAME=VALUE):
+
+training.epochs, training.iterations, training.batch_size: length of a task
+
+training.learning_rate, training.optimizer, training.schedule: how fast it learns
+
+prefix_length, adapter_rank: size of what a task adds (dpw)
+
+gate: from which weight on prefixes are not filtered (dpw, diki)
+
+decision: per-image, or batch-vote as in the published code
+
+All settings of a method, with defaults and meaning: dpw methods NAME"""
 
 
 def run(
@@ -29,19 +43,21 @@ def run(
     data_root: Annotated[
         Path | None, typer.Option("--data-root", envvar="DPW_DATA", help="Folder of the public datasets.")
     ] = None,
-    protocol: Annotated[str | None, typer.Option(help="Protocol: coop or zscl.")] = None,
-    shots: Annotated[int | None, typer.Option(help="Training images of each class.")] = None,
-    order: Annotated[str | None, typer.Option(help="Task names, separated by commas.")] = None,
+    protocol: Annotated[str | None, rarely(help="Protocol: coop or zscl.")] = None,
+    shots: Annotated[int | None, rarely(help="Training images of each class.")] = None,
+    order: Annotated[str | None, rarely(help="Task names, separated by commas.")] = None,
     shot_lists: Annotated[
-        Path | None, typer.Option(help="Folder of published few-shot lists, used where it has one.")
+        Path | None,
+        rarely(help="Folder of published few-shot lists, used where it has one."),
     ] = None,
     rebuild_splits: Annotated[
-        bool, typer.Option("--rebuild-splits", help="Make missing split files anew; not the published ones.")
+        bool,
+        rarely("--rebuild-splits", help="Make missing split files anew; not the published ones."),
     ] = False,
-    mixed_precision: Annotated[str, typer.Option(help="no, fp16 or bf16.")] = "no",
-    gradient_accumulation: Annotated[int, typer.Option(help="Batches gathered for one step.")] = 1,
-    workers: Annotated[int, typer.Option(help="Processes that read images.")] = 0,
-    track: Annotated[list[str] | None, typer.Option(help="tensorboard, wandb or trackio.")] = None,
+    mixed_precision: Annotated[str, rarely(help="no, fp16 or bf16.")] = "no",
+    gradient_accumulation: Annotated[int, rarely(help="Batches gathered for one step.")] = 1,
+    workers: Annotated[int, rarely(help="Processes that read images.")] = 0,
+    track: Annotated[list[str] | None, rarely(help="tensorboard, wandb or trackio.")] = None,
     checkpoint_seconds: CheckpointSeconds = 30.0,
     as_json: Json = False,
 ) -> None:
@@ -95,8 +111,10 @@ def _seeds(seed: int | None, seeds: str | None) -> list[int]:
 def _default_model(benchmark: str) -> str:
     """The CLIP of a benchmark that brings one."""
     from dpw import InputError
+    from dpw.benchmarks import get_benchmark
     from dpw.runs.config import default_model
 
+    get_benchmark(benchmark)  # a name that does not exist is the first thing to say
     found = default_model(benchmark)
     if found is None:
         raise InputError("say which CLIP to use: --model openai/clip-vit-base-patch16, a folder, or mini")

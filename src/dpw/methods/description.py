@@ -1,8 +1,9 @@
-"""What there is to say about a method without running it: summary, presets, every setting with its meaning."""
+"""What there is to say about a method without running it: presets, and every setting with its meaning."""
 
 import ast
 import functools
 import inspect
+import itertools
 import textwrap
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
@@ -105,7 +106,7 @@ def _own_meanings(kind: type[BaseModel]) -> dict[str, str]:
         return {}
     statements = body.body if isinstance(body, ast.ClassDef) else []
     found = {}
-    for field, below in zip(statements, statements[1:], strict=False):
+    for field, below in itertools.pairwise(statements):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             text = below.value if isinstance(below, ast.Expr) else None
             if isinstance(text, ast.Constant) and isinstance(text.value, str):
