@@ -75,7 +75,9 @@ def _look_at(view: Any, site: Path, path: Path) -> list[str]:
     view.on("pageerror", lambda error: wrong.append(f"error: {error}"))
     view.on(
         "request",
-        lambda asked: None if asked.url.startswith((home, "data:", "blob:")) else wrong.append(f"asks for {asked.url}"),
+        lambda asked: (
+            None if asked.url.startswith((home, "data:", "blob:")) else wrong.append(f"asks for {asked.url}")
+        ),
     )
     view.goto(path.resolve().as_uri(), wait_until="load")
     wrong += [f"cut off: {one}" for one in view.evaluate(CUT_OFF)]

@@ -17,7 +17,9 @@ def adapted(text: str) -> str:
             low: bounds.
             high: bounds.
     """
-    apart = TOGETHER.sub(lambda found: "\n".join(f"{found[1]}{one}: {found[3]}" for one in found[2].split(", ")), text)
+    apart = TOGETHER.sub(
+        lambda found: "\n".join(f"{found[1]}{one}: {found[3]}" for one in found[2].split(", ")), text
+    )
     return re.sub(r"^( *)Example:$", r"\1Examples:", apart, flags=re.MULTILINE)
 
 

@@ -60,7 +60,8 @@ def formula(latex: str, block: bool = False) -> str:
         >>> formula("W^G").startswith("<math")
         True
     """
-    return str(convert(html.unescape(latex).strip(), display="block" if block else "inline"))
+    drawn = str(convert(html.unescape(latex).strip(), display="block" if block else "inline"))
+    return f'<div class="formula">{drawn}</div>' if block else drawn
 
 
 def notebook_page(notebook: dict[str, Any], name: str) -> str:
