@@ -23,7 +23,8 @@ def finding(section: Section) -> str:
     second, next_best = ranked[1]
     return (
         f"{best.label} is best of {len(ranked)} with {first} % in {called}, "
-        f"{first.mean - next_best.mean:.1f} points above {second.label} ({_seeds([best, second])}). {_sure(best, second, first, next_best)}"
+        f"{first.mean - next_best.mean:.1f} points above {second.label} ({_seeds([best, second])}). "
+        f"{_sure(best, second, first, next_best)}"
     )
 
 
