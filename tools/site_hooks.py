@@ -48,6 +48,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Let links to files beside the README lead to their pages."""
+    for name in OUTSIDE:
+        markdown = markdown.replace(f"](../{name})", f"]({name.lower()})")
+    return markdown
+
+
 def on_page_content(html: str, **_: Any) -> str:
     """Turn formulas into MathML."""
     return FORMULA.sub(lambda found: formula(found[3], block=found[2] == "["), html)

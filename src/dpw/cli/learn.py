@@ -26,6 +26,9 @@ AllowDownload = Annotated[
 ]
 
 
+DiscardUnfinished = Annotated[
+    bool, rarely("--discard-unfinished", help="Drop an unfinished training of the model first.")
+]
 # Shown below `--help`; every line is a paragraph, or it would run into the next.
 SETTINGS = """Settings of the method that people change (--set NAME=VALUE):
 
@@ -67,10 +70,7 @@ def learn(
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as key=value.")] = None,
     seed: Annotated[int, rarely(help="Seed of the split and of the training.")] = 0,
     checkpoint_seconds: CheckpointSeconds = 30.0,
-    discard_unfinished: Annotated[
-        bool,
-        rarely("--discard-unfinished", help="Drop an unfinished training of the model first."),
-    ] = False,
+    discard_unfinished: DiscardUnfinished = False,
     allow_download: AllowDownload = False,
     as_json: Json = False,
 ) -> None:

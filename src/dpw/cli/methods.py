@@ -37,7 +37,8 @@ def methods(
 def described() -> list[dict[str, Any]]:
     """Every method with its settings; where other packages bring methods, theirs are asked too."""
     if entry_points(group="dpw.methods"):
-        from dpw.methods.description import METHODS, describe
+        from dpw.methods import METHODS
+        from dpw.methods.description import describe
 
         return [describe(name) for name in sorted(METHODS)]
     found: list[dict[str, Any]] = json.loads(DESCRIBED.read_text(encoding="utf-8"))

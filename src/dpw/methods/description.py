@@ -102,7 +102,7 @@ def _own_meanings(kind: type[BaseModel]) -> dict[str, str]:
     """The sentences in the body of one class; none where its source is not there."""
     try:
         body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    except OSError:
+    except (OSError, TypeError):
         return {}
     statements = body.body if isinstance(body, ast.ClassDef) else []
     found = {}
