@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test test-real demo table lint types unit soak fuzz slow bench bench-quick site format clean gallery
+.PHONY: test test-real demo table lint types unit soak fuzz slow bench bench-quick site notebooks release-check format clean gallery
 
 test: lint types unit
 
@@ -63,13 +63,25 @@ bench-quick: $(STAMP)
 gallery: $(STAMP)
 	$(BIN)/python tools/gallery.py
 
+# The documentation as a folder that needs no server: open site/index.html. Every warning is an error; where a
+# browser is installed, every page is looked at in it.
 site: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
-	$(BIN)/mkdocs build --strict --site-dir site
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs,browser]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
+	$(BIN)/python tools/look_at_site.py site
+
+# Run the notebooks of docs/notebooks and keep their outputs.
+notebooks: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python tools/notebooks.py
+
+# Wheel and sdist, built, checked, and tried in an environment of their own without the repository.
+release-check: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[release]"
+	OMP_NUM_THREADS=1 $(BIN)/python tools/release_check.py
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache

@@ -16,7 +16,7 @@ from dpw.analysis import FIGURES, draw_explanation, explain, make_figures
 from dpw.benchmarks.mini import tasks
 from dpw.learner import ContinualCLIP
 from dpw.report import write_report
-from dpw.report.style import Picture, save_picture
+from dpw.report.style import save_picture
 from dpw.runs.run import run_benchmark
 from dpw.storage.run_folder import RunFolder
 
@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "gallery.md"
 EXAMPLES = ("portraits", "signs")
 LENGTHS = (2, 4, 16)
-LARGEST = 60_000  # bytes of one picture
-COLOURS = (256, 128, 64, 32, 16)
+LARGEST = 90_000  # bytes of one picture
+COLOURS = (256, 160)  # fewer would show as bands in a colour bar
 
 INTRODUCTION = """# Gallery
 
@@ -77,8 +77,13 @@ PAPER = tuple(
 EXPLAINED = (
     Shown(
         "explained",
-        "Why an image got its answer",
+        "Why an image got its answer: a right one",
         "Bright patches took most of the prefixes or the adapter; the bars say how likely each task is.",
+    ),
+    Shown(
+        "explained-wrong",
+        "Why an image got its answer: a wrong one",
+        "Here the class is wrong; the probability above the image and the bars say how sure the answer was.",
     ),
 )
 # Two pictures of different commands share a name.
@@ -126,14 +131,19 @@ def draw(runs: Path, target: Path) -> None:
     keep(EXPLAINED, "explain", runs, target)
 
 
-def explained(runs: Path) -> Picture:
-    """Explain one test image."""
+def explained(runs: Path) -> None:
+    """Explain the first test image that is answered right, and the first that is answered wrong."""
     task = next(task for task in tasks(0) if task.name == EXAMPLES[0])
     assert task.test is not None
-    image = runs / "example.png"
-    task.test[0].image.save(image)
-    found = explain(ContinualCLIP.from_pretrained(RunFolder(runs / "dpw").model), image)
-    return save_picture(draw_explanation(found), runs, "explained", "", "")
+    learner = ContinualCLIP.from_pretrained(RunFolder(runs / "dpw").model)
+    answers = learner.predict([one.image for one in task.test])
+    right = [answer.label == task.classes[one.label] for answer, one in zip(answers, task.test, strict=True)]
+    for name, index in (("explained", right.index(True)), ("explained-wrong", right.index(False))):
+        image = runs / f"{name}-example.png"
+        task.test[index].image.save(image)
+        figure = draw_explanation(explain(learner, image))
+        figure.axes[0].set_xlabel(f"it is: {task.classes[task.test[index].label]}")
+        save_picture(figure, runs, name, "", "")
 
 
 def keep(shown: Sequence[Shown], command: str, source: Path, target: Path) -> None:

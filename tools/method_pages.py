@@ -1,69 +1,106 @@
-"""Write docs/methods/NAME.md and the list of methods in docs/index.md from the methods themselves.
+"""Write what is said about the methods from the methods themselves: pages, settings, and `dpw methods`.
 
     python tools/method_pages.py
 
-A method's class docstring is its page; presets and settings are taken from what it registered. A test holds
-the pages to this.
+A method's class docstring is its page in docs/methods/; presets and settings are taken from what it
+registered, and the meaning of a setting from the sentence below its field. docs/settings.md holds what all
+methods share; src/dpw/cli/methods.json is what `dpw methods` shows. A test holds the files to this.
 """
 
 import inspect
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
-from dpw.methods import METHODS, PRESETS
+from dpw.cli.methods import DESCRIBED, shown
+from dpw.methods import METHODS
+from dpw.methods.config import MethodConfig
+from dpw.methods.description import describe, settings_of
 
 DOCS = Path(__file__).parents[1] / "docs"
-BEGIN, END = "<!-- methods: made by tools/method_pages.py -->", "<!-- end of methods -->"
+SHARED = [one.name for one in settings_of(MethodConfig)]
+SETTINGS = """# Settings
+
+Every method has typed settings. A wrong or unknown one is refused with a sentence before anything runs.
+
+- **On the command line**: `--set training.epochs=3 --set gate=0.8` with `dpw run` and `dpw learn`; in YAML.
+- **In Python**: `settings={"training.epochs": 3, "gate": 0.8}` of `ContinualCLIP.from_pretrained` or
+  `run_benchmark`.
+- **Presets** are named sets of settings: `--preset official`, several as `official+ablation/sigmoid`.
+- `dpw methods NAME` shows all settings of one method in the terminal.
+
+The defaults are the published ones, for CLIP ViT-B/16; the embedded CLIP `mini` brings its own where they do
+not suit it, and `dpw learn` finds learning rate and length [on the images](few-images.md). This page is made
+from the settings' classes by `tools/method_pages.py`.
+
+## Of all methods
+
+Defaults of `training` differ from method to method; here those of `dpw`.
+
+"""
 
 
 def page(name: str) -> str:
     """The page of one method."""
-    kind = METHODS[name]
+    entry = describe(name)
     parts = [
         f"# {name}",
-        f"*{kind.summary}*",
-        f"Status: {kind.status}.",
-        inspect.cleandoc(kind.__doc__ or ""),
+        f"*{entry['summary']}*",
+        f"Status: {entry['status']}.",
+        inspect.cleandoc(METHODS[name].__doc__ or ""),
     ]
-    presets = [preset for preset in PRESETS[name] if preset != "default"]
+    presets = [preset for preset in entry["presets"] if preset != "default"]
     if presets:
         parts.append("Presets: " + ", ".join(f"`{preset}`" for preset in presets) + ".")
-    parts += ["## Settings", *settings_table(kind.config_class)]
+    parts += ["## Settings", settings_table(entry["settings"])]
     return "\n\n".join(parts) + "\n"
 
 
-def settings_table(kind: type[BaseModel]) -> list[str]:
-    """All settings with their defaults, those of training under their dotted names."""
-    rows = [f"| `{key}` | `{value}` |" for key, value in flat(kind().model_dump())]
-    return ["\n".join(["| setting | default |", "|---|---|", *rows])]
+def settings_table(settings: list[dict[str, Any]]) -> str:
+    """Settings with default, possible values and meaning."""
+    rows = [
+        f"| `{one['name']}` | `{shown(one['default'])}` | {one['values']} | {one['meaning']} |"
+        for one in settings
+    ]
+    return "\n".join(["| setting | default | values | meaning |", "|---|---|---|---|", *rows])
 
 
-def flat(values: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Settings by dotted name; a mapping by task is one setting."""
-    found: list[tuple[str, Any]] = []
-    for key, value in values.items():
-        if key == "training":
-            found += flat(value, "training.")
-        else:
-            found.append((prefix + key, value))
-    return found
+def settings_page() -> str:
+    """All settings: those of every method once, then each method's own."""
+    common = [one for one in describe("dpw")["settings"] if one["name"] in SHARED]
+    parts = [SETTINGS + settings_table(common)]
+    for name in sorted(METHODS):
+        own = [one for one in describe(name)["settings"] if one["name"] not in SHARED]
+        if own:
+            parts.append(f"## {name}\n\n[What it does](methods/{name}.md)\n\n{settings_table(own)}")
+    return "\n\n".join(parts) + "\n"
 
 
 def index() -> str:
-    """The index page with the list of all methods."""
-    text = (DOCS / "index.md").read_text(encoding="utf-8")
-    links = " · ".join(f"[{name}](methods/{name}.md)" for name in sorted(METHODS))
-    head, rest = text.split(BEGIN, 1)
-    return f"{head}{BEGIN}\n- **All methods**: {links}\n{END}{rest.split(END, 1)[1]}"
+    """The list of all methods."""
+    rows = [f"| [`{name}`]({name}.md) | {METHODS[name].summary} |" for name in sorted(METHODS)]
+    head = (
+        "# All methods\n\nOne page for each, with its presets and settings. `dpw methods` lists them too.\n"
+    )
+    return "\n".join([head, "| method | what it is |", "|---|---|", *rows]) + "\n"
+
+
+def described() -> str:
+    """What `dpw methods` shows, one setting a line."""
+    entries = []
+    for name in sorted(METHODS):
+        entry = describe(name)
+        settings = ",\n".join(f"    {json.dumps(one)}" for one in entry.pop("settings"))
+        entries.append(f'{json.dumps(entry)[:-1]},\n  "settings": [\n{settings}\n  ]}}')
+    return "[\n" + ",\n".join(entries) + "\n]\n"
 
 
 def pages() -> dict[Path, str]:
     """Every file with what it should hold."""
     found = {DOCS / "methods" / f"{name}.md": page(name) for name in METHODS}
-    return {**found, DOCS / "index.md": index()}
+    more = {"methods/index.md": index(), "settings.md": settings_page()}
+    return {**found, **{DOCS / name: text for name, text in more.items()}, DESCRIBED: described()}
 
 
 def main() -> int:

@@ -16,7 +16,8 @@ from dpw.errors import DamagedFileError, DpwError, InputError, Interrupted, Stor
 
 if TYPE_CHECKING:
     from dpw.learner import Backbone, ContinualCLIP, Prediction, Task, TrainingCallback
-    from dpw.runs import load_benchmark, run_benchmark
+    from dpw.runs import load_benchmark
+    from dpw.runs.run import run_benchmark
 
 __version__ = "0.1.0"
 
@@ -45,7 +46,7 @@ if not TYPE_CHECKING:  # for type checkers an unknown name is a mistake
         "Task": "dpw.data.task",
         "TrainingCallback": "dpw.engine.callbacks",
         "load_benchmark": "dpw.benchmarks",
-        "run_benchmark": "dpw.runs",
+        "run_benchmark": "dpw.runs.run",
     }
 
     def __getattr__(name: str) -> Any:

@@ -245,7 +245,7 @@ class TransferAvgLast(NamedTuple):
 
 
 def transfer_avg_last(matrix: Tensor | Sequence[Sequence[float]]) -> TransferAvgLast:
-    """Transfer_j, Avg_j, Last_j (App., Metrics) from p[i][j], accuracy on task j after learning task i.
+    """Transfer_j, Avg_j, Last_j (App., Metrics) from `p[i][j]`, accuracy on task j after learning task i.
 
     Transfer has T − 1 values (tasks 2..T); with a single task its mean is NaN.
     """

@@ -95,4 +95,4 @@ def test_progress_is_shown_on_a_terminal_only(capsys, saved, photos, tmp_path, m
     assert len(err.splitlines()) == 1
     monkeypatch.setattr(terminal, "console", Console(force_terminal=True, stderr=True, width=100))
     _, _, err = dpw(capsys, "predict", saved[1], photos, "--csv", tmp_path / "seen.csv")
-    assert "9/9" in err
+    assert "9 of 9" in err

@@ -1,5 +1,6 @@
 """The pages know all methods, and point to files that exist."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -16,7 +17,15 @@ def test_every_method_has_a_page_that_the_index_names(name):
     page = (ROOT / "docs" / "methods" / f"{name}.md").read_text(encoding="utf-8")
     assert len(page.split()) > 30
     assert ("reconstruction" in METHODS[name].status) <= ("reconstruction" in page)
-    assert f"(methods/{name}.md)" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert f"({name}.md)" in (ROOT / "docs" / "methods" / "index.md").read_text(encoding="utf-8")
+
+
+def test_what_is_said_about_methods_is_what_they_say():
+    specification = importlib.util.spec_from_file_location("method_pages", ROOT / "tools" / "method_pages.py")
+    tool = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(tool)
+    stale = [path for path, text in tool.pages().items() if path.read_text(encoding="utf-8") != text]
+    assert stale == [], "run: python tools/method_pages.py"
 
 
 def test_there_are_links():

@@ -19,7 +19,7 @@ HOMES = {
     "Task": "dpw.data.task",
     "TrainingCallback": "dpw.engine.callbacks",
     "load_benchmark": "dpw.benchmarks",
-    "run_benchmark": "dpw.runs",
+    "run_benchmark": "dpw.runs.run",
 }
 CLIENT = """
 import dpw

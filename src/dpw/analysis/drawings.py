@@ -11,6 +11,7 @@ from dpw.analysis.queries import QuerySimilarity, TokenPlane
 from dpw.analysis.score_maps import ScoreMaps
 from dpw.analysis.timing import TASK_TIME, ComponentTimes
 from dpw.analysis.token_weights import OutputCosines, WeightDistribution
+from dpw.report.figures import label_points
 from dpw.report.style import (
     BLUE,
     GREEN,
@@ -283,22 +284,18 @@ def draw_prefix_lengths(data: Mapping[str, Sequence[LengthPoint]]) -> "Figure":
             look = shades[method]
             x, y = [point.parameters for point in points], [point.mean for point in points]
             axis.plot(x, y, look.dash, marker=look.marker, color=look.colour, label=method, markersize=6)
-            for point in points:
-                where = (point.parameters, point.mean)
-                axis.annotate(
-                    f"L={point.length}",
-                    where,
-                    xytext=(6, 5),
-                    textcoords="offset points",
-                    ha="left",
-                    fontsize=7.5,
-                )
         axis.xaxis.set_major_formatter(EngFormatter())
         axis.set_xlabel("learned parameters, all tasks together")
         axis.set_ylabel("mean of Transfer, Avg and Last, %")
         axis.margins(x=0.12, y=0.22)
         axis.grid()
         figure.legend(*axis.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+        all_points = [point for points in data.values() for point in points]
+        label_points(
+            axis,
+            [(point.parameters, point.mean, f"L={point.length}") for point in all_points],
+            [[(point.parameters, point.mean) for point in points] for points in data.values()],
+        )
     return figure
 
 

@@ -121,6 +121,8 @@ def read_benchmark(path: Path) -> Benchmark:
         if path.stat().st_size > LARGEST_FILE:
             raise InputError(f"{path} has more than {LARGEST_FILE} bytes; give a YAML list of tasks")
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError(f"there is no file {path}: give a YAML file with a list of tasks") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read ({error}); give a YAML file with a list of tasks") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from dpw import DpwError, __version__
-from dpw.cli import benchmarks, clip, compare, data, evaluate, learn, look, predict, reproduce, run
+from dpw.cli import benchmarks, clip, compare, data, evaluate, learn, look, methods, predict, reproduce, run
 from dpw.cli.output import say, say_error
 
 CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's root of usage errors, which typer may carry itself
@@ -26,14 +26,14 @@ app = typer.Typer(
 )
 
 
-app.command()(learn.learn)
+app.command(epilog=learn.SETTINGS)(learn.learn)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)
 app.add_typer(learn.tasks, name="tasks")
 app.command()(learn.forget)
-app.command()(run.run)
+app.command(epilog=run.SETTINGS)(run.run)
 app.command()(run.resume)
-app.command()(run.methods)
+app.command()(methods.methods)
 app.command()(compare.compare)
 app.command()(reproduce.reproduce)
 app.command()(look.report)

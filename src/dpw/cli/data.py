@@ -1,14 +1,13 @@
 """`dpw data`: look at and fetch the public datasets."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpw import InputError
-from dpw.cli.output import plain, say
+from dpw.cli.output import say
 
 if TYPE_CHECKING:
     from dpw.data.inspection import DatasetReport
@@ -63,6 +62,8 @@ def _check_public(
     from dpw.data.public import DATASETS, get_dataset
 
     get_protocol(protocol)
+    if not root.is_dir():
+        raise InputError(f"there is no folder {root}: give the folder that holds the datasets' folders")
     names = [get_dataset(name).name for name in only] if only else list(DATASETS)
     return [check_dataset(name, root, protocol=protocol, decode=images, subset=subset) for name in names]
 
@@ -106,22 +107,15 @@ def get(
     as_json: JsonOption = False,
 ) -> None:
     """Download one public dataset into the layout; run it again to go on after an interruption."""
+    from dpw.cli.terminal import Fetching
     from dpw.data.download import get_public
     from dpw.data.public import get_dataset
 
     dataset = get_dataset(name)
-    added = get_public(dataset, root, _progress)
-    if sys.stderr.isatty():
-        say(err=True)
+    with Fetching() as progress:
+        added = get_public(dataset, root, progress)
     folder = root / dataset.folder
     if as_json:
         say(json.dumps({"name": dataset.name, "folder": str(folder), "added": added}))
     else:
         say(f"{dataset.title} is in {folder}" + (f"; added {', '.join(added)}" if added else ""))
-
-
-def _progress(file: str, done: int, total: int | None) -> None:
-    """Rewrite one line on a terminal; stay silent elsewhere."""
-    if sys.stderr.isatty():
-        share = f"{100 * done / total:5.1f} %" if total else ""
-        typer.echo(f"\r{plain(file)}  {done / 1e6:.1f} MB  {share}", err=True, nl=False)

@@ -8,7 +8,7 @@ import typer
 
 from dpw.cli.learn import Backbone, Json
 from dpw.cli.output import say, say_error
-from dpw.cli.predict import Classes, Template, split_names
+from dpw.cli.predict import Classes, Template, refuse_missing, split_names
 
 
 def evaluate(
@@ -28,6 +28,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Measure a model on all images of a folder; exit code 2 if any of them cannot be read."""
+    refuse_missing(model)
     from dpw import ContinualCLIP, InputError
     from dpw.cli.terminal import watched
     from dpw.engine.scoring import score_folder

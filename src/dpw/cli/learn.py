@@ -10,12 +10,33 @@ from typer.core import TyperGroup
 from dpw.cli.output import say, say_error
 
 TEMPLATE = "a photo of a {}."
+
+
+def rarely(*names: str, **options: Any) -> Any:
+    """An option that most people leave alone: `--help` shows it in a panel of its own, below the others."""
+    return typer.Option(*names, rich_help_panel="Rarely needed", **options)
+
+
 Json = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
-Backbone = Annotated[str | None, typer.Option(help="Where the CLIP below the model is, if it has moved.")]
+Backbone = Annotated[str | None, rarely(help="Where the CLIP below the model is, if it has moved.")]
 
 AllowDownload = Annotated[
-    bool, typer.Option("--allow-download", help="Let the CLIP that a saved model names be fetched.")
+    bool,
+    rarely("--allow-download", help="Let the CLIP that a saved model names be fetched."),
 ]
+
+
+DiscardUnfinished = Annotated[
+    bool, rarely("--discard-unfinished", help="Drop an unfinished training of the model first.")
+]
+# Shown below `--help`; every line is a paragraph, or it would run into the next.
+SETTINGS = """Settings of the method that people change (--set NAME=VALUE):
+
+prefix_length, adapter_rank: size of what a task adds
+
+router_features, covariance, weights: how an image's task is found
+
+All settings of a method, with defaults and meaning: dpw methods NAME"""
 
 
 def _seconds(value: float) -> float:
@@ -25,7 +46,7 @@ def _seconds(value: float) -> float:
     return value
 
 
-CheckpointSeconds = Annotated[float, typer.Option(callback=_seconds, help="Seconds between saved states.")]
+CheckpointSeconds = Annotated[float, rarely(callback=_seconds, help="Seconds between saved states.")]
 
 
 def learn(
@@ -36,22 +57,20 @@ def learn(
     ] = None,
     method: Annotated[str | None, typer.Option(help="Method of a new model (see 'dpw methods').")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the task; the folder's name by default.")] = None,
-    template: Annotated[str, typer.Option(help="Prompt with {} for the class name.")] = TEMPLATE,
+    template: Annotated[str, rarely(help="Prompt with {} for the class name.")] = TEMPLATE,
     learning_rate: Annotated[float | None, typer.Option(help="Rate of Adam; found by default.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Training steps; found by default.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the images, instead of --steps.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Images in a step; 16 by default.")] = None,
+    steps: Annotated[int | None, rarely(help="Training steps; found by default.")] = None,
+    epochs: Annotated[int | None, rarely(help="Passes over the images, instead of --steps.")] = None,
+    batch_size: Annotated[int | None, rarely(help="Images in a step; 16 by default.")] = None,
     time_limit: Annotated[float, typer.Option(help="Seconds that finding and learning may take.")] = 180.0,
     use_all: Annotated[bool, typer.Option("--use-all", help="Learn from the test images too.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Learn a task of this name anew.")] = False,
-    device: Annotated[str | None, typer.Option(help="Where to compute; found by default.")] = None,
-    preset: Annotated[str, typer.Option(help="Preset of a new model's settings.")] = "default",
+    device: Annotated[str | None, rarely(help="Where to compute; found by default.")] = None,
+    preset: Annotated[str, rarely(help="Preset of a new model's settings.")] = "default",
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as key=value.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the split and of the training.")] = 0,
+    seed: Annotated[int, rarely(help="Seed of the split and of the training.")] = 0,
     checkpoint_seconds: CheckpointSeconds = 30.0,
-    discard_unfinished: Annotated[
-        bool, typer.Option("--discard-unfinished", help="Drop an unfinished training of the model first.")
-    ] = False,
+    discard_unfinished: DiscardUnfinished = False,
     allow_download: AllowDownload = False,
     as_json: Json = False,
 ) -> None:
@@ -168,7 +187,10 @@ def forget(
     task: Annotated[str, typer.Argument(help="The task to remove.")],
 ) -> None:
     """Remove a task from a model; the others stay as they are, byte for byte."""
-    from dpw.storage.model_folder import read_model, remove_task
+    from dpw.storage.model_json import read_model
+
+    read_model(model)  # what is no model is said before torch is loaded
+    from dpw.storage.model_folder import remove_task
 
     remove_task(model, task)
     left = ", ".join(entry["name"] for entry in read_model(model)["tasks"]) or "nothing"
@@ -194,7 +216,7 @@ def list_tasks(
     as_json: Json = False,
 ) -> None:
     """Show what a model has learned ('dpw tasks MODEL' does the same)."""
-    from dpw.storage.model_folder import read_model
+    from dpw.storage.model_json import read_model
 
     content = read_model(model)
     if as_json:

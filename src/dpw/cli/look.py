@@ -8,6 +8,7 @@ import typer
 
 from dpw.cli.learn import AllowDownload, Backbone, Json
 from dpw.cli.output import say
+from dpw.cli.predict import refuse_missing
 
 
 def report(
@@ -88,6 +89,7 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Say what was predicted, which task was identified and how surely, and draw what every token took."""
+    refuse_missing(model)
     from dpw import ContinualCLIP
     from dpw.analysis import draw_explanation
     from dpw.analysis import explain as find_reasons

@@ -34,6 +34,7 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Classify images; nobody needs to say which task they belong to. Exit code 2 if any cannot be read."""
+    refuse_missing(model)
     from dpw import ContinualCLIP, InputError
 
     if classes is None and template != TEMPLATE:
@@ -46,6 +47,18 @@ def predict(
         _show(_answers(learner, images, question), as_json)
     else:
         _write(learner, images, question, csv, as_json)
+
+
+def refuse_missing(model: str) -> None:
+    """Refuse a model that is neither there nor a CLIP's name, before torch is loaded to find that out."""
+    from dpw import InputError
+
+    may_be_a_name = model == "mini" or (model.count("/") == 1 and model[0] not in "./")
+    if not may_be_a_name and not Path(model).exists():
+        raise InputError(
+            f"there is no model {model}: give a folder that 'dpw learn' made, or with --classes a CLIP "
+            "(mini, a folder, or a hub name such as openai/clip-vit-base-patch16)"
+        )
 
 
 def split_names(names: str | None) -> list[str] | None:

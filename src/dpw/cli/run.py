@@ -1,14 +1,13 @@
-"""`dpw run`, `resume` and `methods`: benchmarks with one command."""
+"""`dpw run` and `resume`: benchmarks with one command."""
 
 import json
-from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpw.cli.learn import AllowDownload, CheckpointSeconds, Json, parse_settings
+from dpw.cli.learn import AllowDownload, CheckpointSeconds, Json, parse_settings, rarely
 from dpw.cli.output import say, say_error
 
 if TYPE_CHECKING:
@@ -16,6 +15,20 @@ if TYPE_CHECKING:
 
 MINI_METHODS = "zero-shot,finetune,dpw"
 SHOT_METHODS = "zero-shot,linear-probe,diki,dpw"
+# Shown below `--help`; every line is a paragraph, or it would run into the next.
+SETTINGS = """Settings that people change (--set NAME=VALUE):
+
+training.epochs, training.iterations, training.batch_size: length of a task
+
+training.learning_rate, training.optimizer, training.schedule: how fast it learns
+
+prefix_length, adapter_rank: size of what a task adds (dpw)
+
+gate: from which weight on prefixes are not filtered (dpw, diki)
+
+decision: per-image, or batch-vote as in the published code
+
+All settings of a method, with defaults and meaning: dpw methods NAME"""
 
 
 def run(
@@ -32,21 +45,23 @@ def run(
     data_root: Annotated[
         Path | None, typer.Option("--data-root", envvar="DPW_DATA", help="Folder of the public datasets.")
     ] = None,
-    protocol: Annotated[str | None, typer.Option(help="Protocol: coop or zscl.")] = None,
+    protocol: Annotated[str | None, rarely(help="Protocol: coop or zscl.")] = None,
     shots: Annotated[
-        str | None, typer.Option(help="Training images of each class; several draw a curve, as 1,2,4,8.")
+        str | None, rarely(help="Training images of each class; several draw a curve, as 1,2,4,8.")
     ] = None,
-    order: Annotated[str | None, typer.Option(help="Task names, separated by commas.")] = None,
+    order: Annotated[str | None, rarely(help="Task names, separated by commas.")] = None,
     shot_lists: Annotated[
-        Path | None, typer.Option(help="Folder of published few-shot lists, used where it has one.")
+        Path | None,
+        rarely(help="Folder of published few-shot lists, used where it has one."),
     ] = None,
     rebuild_splits: Annotated[
-        bool, typer.Option("--rebuild-splits", help="Make missing split files anew; not the published ones.")
+        bool,
+        rarely("--rebuild-splits", help="Make missing split files anew; not the published ones."),
     ] = False,
-    mixed_precision: Annotated[str, typer.Option(help="no, fp16 or bf16.")] = "no",
-    gradient_accumulation: Annotated[int, typer.Option(help="Batches gathered for one step.")] = 1,
-    workers: Annotated[int, typer.Option(help="Processes that read images.")] = 0,
-    track: Annotated[list[str] | None, typer.Option(help="tensorboard, wandb or trackio.")] = None,
+    mixed_precision: Annotated[str, rarely(help="no, fp16 or bf16.")] = "no",
+    gradient_accumulation: Annotated[int, rarely(help="Batches gathered for one step.")] = 1,
+    workers: Annotated[int, rarely(help="Processes that read images.")] = 0,
+    track: Annotated[list[str] | None, rarely(help="tensorboard, wandb or trackio.")] = None,
     checkpoint_seconds: CheckpointSeconds = 30.0,
     as_json: Json = False,
 ) -> None:
@@ -118,8 +133,10 @@ def _numbers(option: str, text: str) -> list[int]:
 def _default_model(benchmark: str) -> str:
     """The CLIP of a benchmark that brings one."""
     from dpw import InputError
+    from dpw.benchmarks import get_benchmark
     from dpw.runs.config import default_model
 
+    get_benchmark(benchmark)  # a name that does not exist is the first thing to say
     found = default_model(benchmark)
     if found is None:
         raise InputError("say which CLIP to use: --model openai/clip-vit-base-patch16, a folder, or mini")
@@ -200,29 +217,3 @@ def _show(results: list[dict[str, Any]], as_json: bool) -> None:
 def _percent(value: float | None) -> str:
     """One decimal, or a dash."""
     return "-" if value is None else f"{value:.1f}"
-
-
-def methods(as_json: Json = False) -> None:
-    """List the methods with their presets."""
-    from dpw.methods import METHODS, PRESETS
-
-    found = [
-        {"name": name, "summary": kind.summary, "status": kind.status, "presets": list(PRESETS[name])}
-        for name, kind in sorted(METHODS.items())
-    ]
-    if as_json:
-        say(json.dumps(found, indent=2))
-        return
-    for entry in found:
-        say(f"{entry['name']:<14}{entry['summary']}")
-        if presets := _preset_names(entry["presets"]):
-            say(f"{'':<14}presets: {', '.join(presets)}")
-        if "reconstruction" in entry["status"]:
-            say(f"{'':<14}{entry['status']}")
-
-
-def _preset_names(presets: Sequence[str]) -> list[str]:
-    """The presets besides the default one; families such as `ablation/...` only by their size."""
-    single = [preset for preset in presets if "/" not in preset and preset != "default"]
-    families = [preset.split("/")[0] for preset in presets if "/" in preset]
-    return single + [f"{name}/... ({families.count(name)}, see --json)" for name in dict.fromkeys(families)]

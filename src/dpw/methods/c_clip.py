@@ -44,14 +44,23 @@ class CCLIPConfig(FineTuneConfig):
         drop_last=False,
         select="last",
     )
+    """How one task is trained."""
     text_rate_factor: float = Field(10.0, gt=0)
+    """Rate of the text tower's updates, as a multiple."""
     rank: int = Field(16, ge=1)
+    """Rank of the low-rank updates."""
     alpha: float = Field(32.0, gt=0)
+    """The low-rank updates count alpha / rank."""
     dropout: float = Field(0.1, ge=0, lt=1)
+    """Dropout before the low-rank updates, in training."""
     merge: float = Field(0.5, ge=0, le=1)
+    """Share of an update that is merged after its task."""
     learn_temperature: bool = True
+    """Also learn CLIP's logit scale."""
     consolidation: float = Field(1.0, ge=0)
+    """Weight of contrastive consolidation."""
     consolidation_temperature: float = Field(0.07, gt=0)
+    """Temperature of contrastive consolidation."""
 
 
 class LowRank(nn.ParameterDict):

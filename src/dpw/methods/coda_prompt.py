@@ -16,8 +16,11 @@ class CODAPromptConfig(PromptPoolConfig):
     """CODA-Prompt's constants; eleven tasks with ten components each make the published 110."""
 
     components: int = Field(10, ge=1)
+    """Prompt components that a task adds."""
     prompt_length: int = Field(8, ge=2, multiple_of=2)
+    """Tokens of a prompt."""
     orthogonality: float = Field(0.1, ge=0)
+    """Weight of the penalty that keeps components apart."""
 
 
 class Components(nn.Module):

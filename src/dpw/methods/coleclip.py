@@ -29,11 +29,17 @@ class CoLeCLIPConfig(MethodConfig):
     """CoLeCLIP's constants."""
 
     training: TrainingConfig = adam_by_steps(1e-3)
+    """How one task is trained."""
     prompt_bound: float = Field(0.01, gt=0)
+    """Task prompts start uniformly between minus and plus this."""
     text_rank: int = Field(5, ge=1)
+    """Rank of the text tower's low-rank update."""
     memory_rate: float = Field(0.1, gt=0, le=1)
+    """Step of the running mean of class features."""
     negatives_after: float = Field(0.5, ge=0, le=1)
+    """Share of the training after which other tasks' classes are negatives."""
     negatives_quantile: float = Field(0.7, ge=0, le=1)
+    """Negatives more similar than this quantile are left out."""
 
 
 class TextLoRA(nn.Module):

@@ -10,7 +10,7 @@ from dpw.errors import InputError
 
 
 class Settings(BaseModel):
-    """Base of all settings: immutable, and nothing unknown is accepted."""
+    """Base of all settings: immutable, nothing unknown is accepted, a string below a field is its meaning."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -19,24 +19,43 @@ class TrainingConfig(Settings):
     """How one task is trained; every method's preset fills this in from its paper or code."""
 
     optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    """Plain SGD, Adam or AdamW."""
     learning_rate: float = Field(1.25, gt=0)
+    """Rate at the start of a task, before the schedule."""
     task_learning_rates: dict[str, float] = Field(default_factory=dict)
+    """Other rates for tasks by name."""
     momentum: float = Field(0.0, ge=0, lt=1)
+    """Momentum of SGD."""
     betas: tuple[float, float] = (0.9, 0.999)
+    """Decay of Adam's two running means."""
     weight_decay: float = Field(0.0, ge=0)
+    """Share of every weight that a step takes away, times the rate."""
     batch_size: int = Field(32, ge=1)
+    """Images in a step."""
     epochs: int | None = Field(10, ge=1)
+    """Passes over the training images; null where `iterations` counts."""
     iterations: int | None = Field(None, ge=1)
-    minimum_steps: int = Field(0, ge=0)  # more epochs where a task has too few images for that
+    """Steps of a task, whatever its size; null where `epochs` counts."""
+    minimum_steps: int = Field(0, ge=0)
+    """Steps that a task with few images takes at least, in more epochs."""
     task_epochs: dict[str, int] = Field(default_factory=dict)
+    """Other numbers of epochs for tasks by name."""
     schedule: Literal["cosine", "warmup-cosine", "constant"] = "cosine"
+    """How the rate falls: along a cosine, after a linear warm-up, or not at all."""
     final_factor: float = Field(1e-3, ge=0, le=1)
+    """Rate at the end of `cosine`, as a share of the first."""
     warmup: int = Field(0, ge=0)
+    """Steps of the warm-up of `warmup-cosine`."""
     label_smoothing: float = Field(0.0, ge=0, lt=1)
+    """Share of the target that is spread over all classes."""
     drop_last: bool = True
+    """Leave out the last batch of an epoch if it is not full."""
     select: Literal["best-validation", "last"] = "best-validation"
-    gradient_checkpointing: bool = False  # less memory for more time; changes no number
-    compile_towers: bool = False  # by torch.compile
+    """Keep the weights of the epoch that was best on validation images, or the last."""
+    gradient_checkpointing: bool = False
+    """Less memory for more time; changes no number."""
+    compile_towers: bool = False
+    """Compile both towers by torch.compile; worth it for long runs on one shape."""
 
 
 class MethodConfig(Settings):
@@ -48,13 +67,16 @@ class MethodConfig(Settings):
     absent: ClassVar[Mapping[str, Any]] = {}
 
     seed: int = Field(0, ge=0)
+    """Seed of everything that is drawn."""
     training: TrainingConfig = TrainingConfig()
+    """How one task is trained."""
 
 
 class RoutedConfig(MethodConfig):
     """Settings of methods that decide for themselves which task's parameters an image needs."""
 
     decision: Literal["per-image", "batch-vote"] = "per-image"
+    """Every image finds its task alone, or all images of a batch vote as in the published code."""
 
 
 Config = TypeVar("Config", bound=Settings)

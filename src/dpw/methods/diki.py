@@ -24,8 +24,11 @@ class DIKIConfig(WeightedConfig):
     """DIKI's constants."""
 
     training: TrainingConfig = TrainingConfig(learning_rate=5.0, batch_size=128, drop_last=False)
+    """How one task is trained."""
     prefix_length: int = Field(8, ge=1)
+    """Prefixes of a task in every block."""
     blocks: int = Field(8, ge=1)
+    """Blocks from the first that have prefixes."""
 
 
 class DIKITower(nn.Module):

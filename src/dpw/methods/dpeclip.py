@@ -31,9 +31,13 @@ class DPeCLIPConfig(RoutedConfig):
     """The constants of the reconstruction."""
 
     training: TrainingConfig = adam_by_steps(1e-3)
+    """How one task is trained."""
     image_tokens: int = Field(8, ge=1)
+    """Learned tokens of the image tower."""
     token_std: float = Field(0.02, gt=0)
+    """Deviation of the learned tokens at their start."""
     reject_quantile: float = Field(0.05, ge=0, lt=1)
+    """Share of a task's own images that it may reject."""
 
 
 class PriorPrompts(nn.Module):

@@ -34,9 +34,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
 class DPWRidgeConfig(DPWConfig):
     """DPW's settings and what the head looks at."""
 
-    router: Literal["gaussian"] = "gaussian"  # the heads weigh themselves by likelihoods
+    router: Literal["gaussian"] = "gaussian"
+    """A Gaussian for each task, by whose likelihoods the heads are weighed."""
     views: tuple[Literal["frozen", "adapted", "patches"], ...] = ("frozen", "adapted", "patches")
-    use_validation: bool = False  # let validation images join the regression once everything is chosen
+    """Features that the ridge head sees."""
+    use_validation: bool = False
+    """Let validation images join the regression once everything is chosen."""
 
 
 @register(mini=MINI | {"adapter_rank": 16, "training.epochs": 10}, **VARIANTS)

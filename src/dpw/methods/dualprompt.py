@@ -16,8 +16,11 @@ class DualPromptConfig(PromptPoolConfig):
     """DualPrompt's constants; a small tower leaves at least one block to the expert prompts."""
 
     general_length: int = Field(6, ge=2, multiple_of=2)
+    """Tokens of the prompt that all tasks share."""
     general_blocks: int = Field(4, ge=0)
+    """First blocks that get the shared prompt."""
     expert_length: int = Field(20, ge=2, multiple_of=2)
+    """Tokens of a task's own prompt."""
 
 
 class ExpertPrompts(nn.Module):

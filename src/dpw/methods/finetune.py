@@ -54,6 +54,7 @@ class FineTuneConfig(MethodConfig):
     """Settings of full fine-tuning."""
 
     training: TrainingConfig = FULL_FINETUNING
+    """How one task is trained."""
 
 
 @register(mini=MINI_FINETUNING, cil=CIL_TRAINING)

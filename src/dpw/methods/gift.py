@@ -43,16 +43,27 @@ class GIFTConfig(FineTuneConfig):
     absent: ClassVar[Mapping[str, Any]] = {"synthetic_classes": None}
 
     synthetic: str | None = None
+    """Folder of made images with their prompts, or one such folder for each task."""
     synthetic_images: int = Field(1000, ge=1)
+    """Images made before a task."""
     synthetic_batch: int = Field(64, ge=2)
+    """Made images in a step."""
     synthetic_classes: str | None = None
+    """File of class names to make images of."""
     diffusion: str | None = None
+    """Name or folder of the diffusers pipeline that makes what is missing."""
     diffusion_steps: int = Field(50, ge=1)
+    """Denoising steps of an image."""
     reference_sentences: str | None = None
+    """Sentences to make images of, in place of class names."""
     temperature: float = Field(2.0, gt=0)
+    """Temperature of distillation."""
     distillation: float = Field(1.0, ge=0)
+    """Weight of distillation from the model before the task."""
     alignment: float = Field(0.25, ge=0)
+    """Weight of matching made images with their prompts."""
     consolidation: float = Field(1.0, ge=0)
+    """Weight of the distance from the weights before the task."""
 
 
 class SyntheticPairs(Restraint):

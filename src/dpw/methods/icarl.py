@@ -18,7 +18,9 @@ class ICaRLConfig(DistillingConfig):
     """How many exemplars there are over all tasks, and how many images of a task herding looks at."""
 
     memory: int = Field(10_000, ge=1)
+    """Images kept over all tasks."""
     herding_limit: int = Field(30_000, ge=1)
+    """Images of a task that are looked at to choose those kept."""
 
 
 @register(mini=MINI_DISTILLING | {"training.learning_rate": 1e-4, "memory": 200}, cil=CIL_DISTILLING)

@@ -14,9 +14,13 @@ class L2PConfig(PromptPoolConfig):
     """L2P++'s constants."""
 
     pool_size: int = Field(22, ge=1)
+    """Prompts in the pool."""
     prompt_length: int = Field(20, ge=2, multiple_of=2)
+    """Tokens of a prompt."""
     chosen: int = Field(5, ge=1)
+    """Prompts that an image gets."""
     block: int = Field(0, ge=0)
+    """Block at which prompts are added."""
 
 
 @register(mini=MINI_PASSES)

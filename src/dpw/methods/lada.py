@@ -65,13 +65,21 @@ class LadaConfig(MethodConfig):
         drop_last=False,
         select="last",
     )
+    """How one task is trained."""
     memories: int = Field(16, ge=1)
+    """Label vectors of each class."""
     memory_share: float = 1.0
+    """Weight of the label vectors' logits beside CLIP's."""
     memory_sharpness: float = Field(1.0, gt=0)
+    """Sharpness of an image's similarity to label vectors."""
     components: int = Field(4, ge=1)
+    """Gaussians that describe a class for replay."""
     replay_weight: float = Field(64.0, ge=0)
+    """Weight of replayed features of earlier classes."""
     bottleneck: int = Field(16, ge=1)
+    """Width inside the text adapter."""
     adapter_scale: float = 0.1
+    """Factor of the text adapter's output."""
 
 
 class TextAdapter(nn.Module):

@@ -24,8 +24,11 @@ class LinearProbeConfig(MethodConfig):
     """Which inverse penalties are tried on the validation images, and the one without any."""
 
     strengths: tuple[float, ...] = Field((1.0, 10.0, 100.0, 1000.0), min_length=1)
+    """Inverse penalties that are tried on validation images."""
     strength: float = Field(10.0, gt=0)
+    """Inverse penalty where there are no validation images."""
     rounds: int = Field(200, ge=1)
+    """Rounds of the solver, at most."""
 
 
 class Probe(nn.Module):

@@ -17,7 +17,9 @@ class LwFConfig(ReferencedConfig):
     """LwF's reference data: the task's own images and class prompts."""
 
     reference_images: str | None = OWN_IMAGES
+    """Images to distil on: `task` for the task's own, a folder, or a saved dataset."""
     reference_sentences: str | None = OWN_PROMPTS
+    """Sentences to distil on: `class-prompts` for the task's own, or a file of sentences."""
 
 
 @register(mini=MINI_DISTILLING, cil=CIL_DISTILLING)
@@ -47,7 +49,9 @@ class LwFVRConfig(LwFConfig):
     """Size of the random vocabulary."""
 
     random_sentences: int = Field(1000, ge=1)
+    """Random sentences to distil on."""
     random_length: int = Field(10, ge=1)
+    """Tokens of a random sentence."""
 
 
 @register(

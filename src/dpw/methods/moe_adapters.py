@@ -68,12 +68,19 @@ class MoEAdaptersConfig(AutoencoderConfig):
         drop_last=False,
         select="last",
     )
+    """How one task is trained."""
     experts: int = Field(22, ge=1)
+    """Experts in every block."""
     active_experts: int = Field(2, ge=1)
+    """Experts that a sample uses, and that are frozen after a task."""
     expert_rank: int = Field(64, ge=1)
+    """Rank of an expert."""
     expert_scale: float = 0.1
+    """Factor of the experts' output."""
     expert_dropout: float = Field(0.1, ge=0, lt=1)
+    """Dropout inside an expert, in training."""
     noise_floor: float = Field(0.01, ge=0)
+    """Least deviation of the noise on the gates, in training."""
 
 
 MINI: dict[str, Any] = {

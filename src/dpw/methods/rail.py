@@ -28,11 +28,17 @@ class RailConfig(MethodConfig):
     """The constants of the authors' code; the dual form has a penalty of its own."""
 
     kernel: Literal["primal", "dual"] = "primal"
+    """Random features (primal) or a Gaussian kernel over all images (dual)."""
     width: int = Field(15000, ge=1)
+    """Random features of the primal form."""
     penalty: float = Field(0.1, gt=0)
+    """Ridge penalty of the primal form."""
     dual_penalty: float = Field(0.001, gt=0)
+    """Ridge penalty of the dual form."""
     gamma: float = Field(0.1, gt=0)
+    """Sharpness of the Gaussian kernel."""
     fusion: float = Field(0.8, ge=0, le=1)
+    """Share of the regression in the answer about learned classes."""
 
 
 def random_map(width: int, features: int) -> Tensor:

@@ -37,10 +37,15 @@ class SPromptsConfig(RoutedConfig):
         drop_last=False,
         select="last",
     )
+    """How one task is trained."""
     image_tokens: int = Field(10, ge=1)
+    """Learned tokens of the image tower."""
     context_length: int = Field(16, ge=1)
+    """Learned tokens before a class name."""
     context_std: float = Field(0.02, gt=0)
+    """Deviation of the learned tokens at their start."""
     centres: int = Field(5, ge=1)
+    """K-means centres that a task is found by."""
 
 
 class Prompts(nn.Module):

@@ -37,9 +37,13 @@ class TipAdapterConfig(MethodConfig):
         final_factor=0.0,
         drop_last=False,
     )
+    """How the keys are trained, if they are."""
     tuned: bool = False
+    """Also train the keys (Tip-Adapter-F)."""
     share: float = Field(1.0, ge=0)
+    """Weight α of the cache where nothing is held out to choose it."""
     sharpness: float = Field(5.5, gt=0)
+    """Sharpness β of the cache where nothing is held out to choose it."""
 
 
 class Cache(nn.Module):

@@ -14,7 +14,9 @@ class WiSEFTConfig(FineTuneConfig):
     """How much of the fine-tuned weights is kept, and where the rest comes from."""
 
     keep: float = Field(0.8, ge=0, le=1)
+    """Share of the fine-tuned weights that is kept."""
     anchor: Literal["previous", "zeroshot"] = "previous"
+    """Where the rest of the weights comes from: the model before the task, or plain CLIP."""
 
 
 @register(mini=MINI_FINETUNING, zeroshot={"anchor": "zeroshot"})

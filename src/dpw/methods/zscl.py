@@ -17,8 +17,11 @@ class ZSCLConfig(ReferencedConfig):
     """ZSCL's constants; the authors use ImageNet images and Conceptual Captions' validation captions."""
 
     teacher: Literal["previous", "init"] = "init"
+    """Who is imitated: plain CLIP, or the model before the task."""
     consolidation: float = Field(1.0, ge=0)
+    """Weight of the squared distance from the weights before the task."""
     average_every: int = Field(100, ge=0)
+    """Steps between two weights in the running average; 0 for no average."""
 
 
 CLASS_INCREMENTAL = CIL_DISTILLING | {"average_every": 10, "consolidation": 0.0}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpw.errors import InputError
 from dpw.report import figures, tables
+from dpw.report.findings import finding
 from dpw.report.page import Chapter, Part, page
 from dpw.report.style import Picture, need_matplotlib, save_picture
 from dpw.report.tables import Table, as_csv
@@ -84,7 +85,7 @@ class _Writer:
         groups = self.section.groups
         parts = [
             self.part("Summary", "summary", self.table(tables.summary(self.section))),
-            self.part("Accuracy matrix", "accuracy", *(one for g in groups for one in self.accuracy(g))),
+            self.part("Accuracy matrix", "accuracy", *map(self.accuracy, groups)),
             self.part("Accuracy over time", "over-time", self.over_time()),
             self.part(
                 "Forgetting and zero-shot loss",
@@ -103,7 +104,7 @@ class _Writer:
                 self.table(tables.configuration(self.section)),
             ),
         ]
-        return Chapter(self.section.title, f"{self.prefix}top", tuple(parts))
+        return Chapter(self.section.title, f"{self.prefix}top", tuple(parts), finding(self.section))
 
     def part(self, title: str, anchor: str, *content: Table | Picture) -> Part:
         """A part whose anchor is its own in the whole page."""
@@ -119,8 +120,8 @@ class _Writer:
         """Write a figure beside the page."""
         return save_picture(figure, self.files, self.prefix + name, title, caption)
 
-    def accuracy(self, group: Group) -> list[Table | Picture]:
-        """The heat map and the table of one method."""
+    def accuracy(self, group: Group) -> Picture:
+        """The heat map of one method; its numbers lie beside the page."""
         name = f"accuracy-{self.slug(group)}"
         caption = (
             f"{group.label}: each row is the state after one more task, each column a test set. Below the "
@@ -129,7 +130,8 @@ class _Writer:
         drawn = self.picture(
             figures.accuracy_heat_map(group), name, f"accuracy matrix of {group.label}", caption
         )
-        return [drawn, self.table(tables.accuracy(group, name))]
+        self.table(tables.accuracy(group, name))
+        return replace(drawn, csv=True)
 
     def over_time(self) -> Picture:
         """Accuracy of every task as tasks go by."""
@@ -161,9 +163,11 @@ class _Writer:
             if figure is None:
                 continue
             caption = f"{group.label}, after the last task: the share of a row's images taken for each task."
-            content.append(self.picture(figure, name, f"tasks identified by {group.label}", caption))
+            drawn = self.picture(figure, name, f"tasks identified by {group.label}", caption)
             table = tables.confusion(group, name)
-            content += [] if table is None else [self.table(table)]
+            assert table is not None, "what has a picture has a table"
+            self.table(table)
+            content.append(replace(drawn, csv=True))
         return [self.part("Task identification", "identification", *content)] if content else []
 
     def parameters(self) -> Picture:

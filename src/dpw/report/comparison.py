@@ -18,7 +18,7 @@ LATEX_SPECIAL = {"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "{": r"\{", "}"
 def cells(row: Row) -> list[str]:
     """A row as it is read, in the order of the header."""
     name = f"{row.label} ({row.note})" if row.note and not row.published else row.label
-    seeds = str(len(row.seeds)) if row.seeds else "-"
+    seeds = ",".join(map(str, row.seeds)) or "-"
     values = [str(row.values[metric] or "-") for metric in MAIN_METRICS]
     return [name, row.source, row.protocol, seeds, *values, count(row.parameters)]
 

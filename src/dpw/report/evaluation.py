@@ -1,11 +1,12 @@
 """What `dpw evaluate` found on a folder: as text, as CSV, and as one self-contained page."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpw.engine.scoring import FolderScore, Rejection, Score
 from dpw.errors import InputError
 from dpw.report.page import Chapter, Part, page
 from dpw.report.style import (
@@ -29,6 +30,8 @@ from dpw.storage.files import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from dpw.engine.scoring import FolderScore, Rejection, Score
 
 WRITTEN_CELLS = 30  # classes up to which every cell of the confusion matrix shows its number
 NAMED_CLASSES = 80  # classes up to which its rows and columns have names
@@ -246,7 +249,7 @@ def _confusion_picture(score: FolderScore, files: Path) -> Picture:
     return save_picture(draw_confusion(score), files, "confusion", "confusion matrix", caption)
 
 
-def draw_confusion(score: FolderScore) -> "Figure":
+def draw_confusion(score: FolderScore) -> Figure:
     """Rows: classes; columns: answers; numbers and names while they can be read."""
     matrix = score.confusion
     shares = [[100 * count / max(sum(row), 1) for count in row] for row in matrix.counts]
@@ -274,7 +277,7 @@ def _calibration_picture(score: FolderScore, files: Path) -> Picture:
     return save_picture(draw_reliability(score), files, "reliability", "reliability plot", caption)
 
 
-def draw_reliability(score: FolderScore) -> "Figure":
+def draw_reliability(score: FolderScore) -> Figure:
     """Accuracy over probability, and the number of answers below."""
     found = score.calibration.bins
     middles = [(one.low + one.high) / 2 for one in found]
@@ -305,7 +308,7 @@ def _strangers_picture(rejection: Rejection, files: Path) -> Picture:
     return save_picture(draw_typicality(rejection), files, "typicality", "typicality of strangers", caption)
 
 
-def draw_typicality(rejection: Rejection) -> "Figure":
+def draw_typicality(rejection: Rejection) -> Figure:
     """Two histograms over each other, in per cent of their images."""
     with style():
         figure, (axis,) = new_figure(5.2, 2.8)

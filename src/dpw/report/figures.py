@@ -1,7 +1,8 @@
 """The pictures of a report; each takes a section and gives a figure, and none reads a file."""
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from dpw.report.style import (
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+FEWEST_BARS = 4  # tasks that a plot of bars has room for, however few there are
 LINEAR_BELOW = 10_000  # parameters below which the axis is linear, so that zero can be shown
 
 
@@ -64,6 +66,7 @@ def accuracy_over_time(section: Section) -> "Figure":
     tasks, shades = section.tasks, group_looks(section)
     columns = min(4, len(tasks))
     rows = math.ceil(len(tasks) / columns)
+    thicker = min(1.1, 3.3 / max(1, len(shades) - 1))
     with style():
         figure, axes = new_figure(
             max(1.9 * columns, 4.2), 1.7 * rows + 0.7, rows, columns, sharex=True, sharey=True
@@ -71,7 +74,7 @@ def accuracy_over_time(section: Section) -> "Figure":
         for index, (task, axis) in enumerate(zip(tasks, axes, strict=False)):
             axis.set_title(task)
             axis.axvline(index + 1, color=FAINT, linewidth=4, zorder=0)
-            for group in section.groups:
+            for depth, group in enumerate(reversed(section.groups)):
                 look = shades[group.label]
                 line = [group.zero_shot[index], *(row[index] for row in group.matrix)]
                 axis.plot(
@@ -81,7 +84,10 @@ def accuracy_over_time(section: Section) -> "Figure":
                     linestyle=look.dash,
                     marker=look.marker,
                     label=group.label,
-                    markersize=3.5,
+                    # Thinner ones lie on thicker ones, so that equal curves do not hide each other.
+                    linewidth=1.2 + thicker * (len(shades) - 1 - depth),
+                    markersize=3.2 + thicker * (len(shades) - 1 - depth),
+                    zorder=2 + depth,
                 )
             axis.set_ylim(-3, 103)
             axis.set_xticks(range(0, len(tasks) + 1, max(1, len(tasks) // 4)))
@@ -89,15 +95,25 @@ def accuracy_over_time(section: Section) -> "Figure":
         hide_unused(axes, len(tasks))
         figure.supxlabel("tasks learned", fontsize=9)
         figure.supylabel("accuracy, %", fontsize=9)
-        _legend_above(figure, axes[0])
+        _legend_above(figure, axes[0], backwards=True)
     return figure
 
 
-def _legend_above(figure: "Figure", axis: "Axes") -> None:
+def _legend_above(figure: "Figure", axis: "Axes", backwards: bool = False) -> None:
     """One legend for the whole figure, over the axes and never on them."""
     handles, labels = axis.get_legend_handles_labels()
-    columns = max(1, min(len(labels), int(figure.get_figwidth() / 1.3)))
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+    if backwards:
+        handles, labels = handles[::-1], labels[::-1]
+    widths = [0.42 + 0.075 * len(label) for label in labels]  # inches of an entry, about
+    rows = math.ceil(sum(widths) / figure.get_figwidth()) if widths else 1
+    figure.legend(
+        handles,
+        labels,
+        loc="outside upper center",
+        ncols=max(1, math.ceil(len(labels) / rows)),
+        handlelength=1.4,
+        columnspacing=1.2,
+    )
 
 
 def losses(section: Section) -> "Figure":
@@ -133,8 +149,12 @@ def _bars(axis: "Axes", values: dict[str, list[Number]], section: Section) -> No
             left, [v for v in row if v is not None], width * 0.92, color=shades[label].colour, label=label
         )
     axis.axhline(0, linewidth=0.8, color="#7F7F7F")
-    axis.set_xlim(-0.6, len(section.tasks) - 0.4)
+    spare = max(0.0, (FEWEST_BARS - len(section.tasks)) / 2)  # a single task's bars stay bars
+    axis.set_xlim(-0.6 - spare, len(section.tasks) - 0.4 + spare)
     axis.grid(axis="y")
+    if all(value is None for row in values.values() for value in row):
+        axis.text(0.5, 0.5, "a single task has none", transform=axis.transAxes, ha="center", va="center")
+        axis.set_yticks([])
 
 
 def confusion_heat_map(group: Group) -> "Figure | None":
@@ -193,8 +213,12 @@ def _all_complete(section: Section) -> bool:
     return all(group.metric("mean") is not None for group in section.groups)
 
 
-def label_points(axis: "Axes", points: list[tuple[float, float, str]]) -> None:
-    """Write a name beside each point, at the nearest offset where it touches no other name and no point."""
+def label_points(
+    axis: "Axes",
+    points: list[tuple[float, float, str]],
+    lines: Sequence[Sequence[tuple[float, float]]] = (),
+) -> None:
+    """Write a name beside each point, at the nearest offset where it touches no name, point or line."""
     from matplotlib.transforms import Bbox
 
     figure = axis.figure
@@ -202,6 +226,12 @@ def label_points(axis: "Axes", points: list[tuple[float, float, str]]) -> None:
     reach = 5 * figure.dpi / 72
     centres = [axis.transData.transform((x, y)) for x, y, _ in points]
     taken = [Bbox.from_bounds(x - reach, y - reach, 2 * reach, 2 * reach) for x, y in centres]
+    for line in lines:
+        corners = axis.transData.transform(line)
+        for start, end in itertools.pairwise(corners):
+            steps = max(1, int(math.dist(start, end) / reach))
+            along = [start + (end - start) * step / steps for step in range(steps + 1)]
+            taken += [Bbox.from_bounds(x - 1, y - 1, 2, 2) for x, y in along]
     inside = axis.get_window_extent()
     for x, y, name in points:
         text = axis.annotate(name, (x, y), xytext=(0, 0), textcoords="offset points", fontsize=8)

@@ -1,5 +1,7 @@
-"""One HTML file that needs nothing else: no network, no script, light and dark, phone and paper."""
+"""One HTML file that needs nothing else: no network, light and dark, phone and paper, tables that sort."""
 
+import base64
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -8,7 +10,22 @@ from dpw.report.style import Picture, inline_svg
 from dpw.report.tables import Cell, Table, exact, shown
 
 PIXELS_PER_INCH = 96
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+# The one script of a page: a click on the head of a column sorts its table, a second one the other way.
+SCRIPT = """
+for (const head of document.querySelectorAll("th button")) head.addEventListener("click", () => {
+  const cell = head.parentElement, body = cell.closest("table").tBodies[0];
+  const down = cell.getAttribute("aria-sort") !== "descending";
+  const value = row => row.cells[cell.cellIndex].dataset.value ?? row.cells[cell.cellIndex].textContent;
+  const order = (a, b) => value(a) === "–" ? 1 : value(b) === "–" ? -1
+    : value(a).localeCompare(value(b), "en", {numeric: true}) * (down ? -1 : 1);
+  const exact = (a, b) => value(b) - value(a) ? (value(b) - value(a)) * (down ? 1 : -1) : order(a, b);
+  for (const other of cell.parentElement.cells) other.removeAttribute("aria-sort");
+  cell.setAttribute("aria-sort", down ? "descending" : "ascending");
+  body.append(...[...body.rows].sort(cell.classList.contains("number") ? exact : order));
+});
+"""
+ALLOWED = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+POLICY = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{ALLOWED}'"
 
 CSS = """
 :root { color-scheme: light dark; --ink: #1a1a1b; --paper: #ffffff; --soft: #f4f5f7; --line: #c8c8c9;
@@ -31,10 +48,22 @@ thead th { background: var(--soft); } tbody th { font-weight: 600; white-space: 
 tbody tr:hover { background: var(--soft); } tr.published { font-style: italic; }
 figure { margin: .4rem 0 1rem; } figcaption, .note { font-size: .875rem; margin: .35rem 0; }
 figure svg { display: block; height: auto; } .files { font-size: .8rem; }
+th button { all: unset; cursor: pointer; } th button:focus-visible { outline: 2px solid var(--link); }
+th button::after { content: " ↕"; opacity: .35; } th[aria-sort] button::after { opacity: 1; }
+th[aria-sort=descending] button::after { content: " ↓"; }
+th[aria-sort=ascending] button::after { content: " ↑"; }
+.finding { font-size: 1.1rem; padding: .6rem .9rem; background: var(--soft);
+  border-left: 4px solid var(--link); }
+@media screen and (min-width: 84rem) { body { max-width: 116rem; display: grid; column-gap: 2.5rem;
+  grid-template-columns: 15rem minmax(0, 1fr); align-items: start; }
+  body > h1, body > p { grid-column: 1 / -1; }
+  nav { position: sticky; top: 1rem; font-size: .9rem; } .pictures { display: grid; column-gap: 2rem;
+  grid-template-columns: repeat(auto-fill, minmax(min(34rem, 100%), 1fr)); } }
 @media (max-width: 40rem) { body { padding: .6rem .7rem 3rem; font-size: 15px; } h1 { font-size: 1.3rem; }
   tbody th { position: sticky; left: 0; background: var(--paper); } }
 @media print { :root { --ink: #000; --paper: #fff; --soft: #fff; --line: #999; --link: #000; }
   body { max-width: none; padding: 0; font-size: 10pt; } nav, .files { display: none; }
+  th button::after { content: none; }
   .wide { overflow: visible; } table { font-size: 7.5pt; width: auto; } th, td { padding: .1rem .25rem; }
   tbody th, td.number, th.number { white-space: normal; }
   figure, tr { break-inside: avoid; } h2, h3 { break-after: avoid; }
@@ -53,11 +82,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Chapter:
-    """All parts of one comparison."""
+    """All parts of one comparison, and in a sentence what came out."""
 
     title: str
     anchor: str
     parts: tuple[Part, ...]
+    finding: str = ""
 
 
 def page(title: str, introduction: str, chapters: Sequence[Chapter], files: str) -> str:
@@ -72,7 +102,7 @@ def page(title: str, introduction: str, chapters: Sequence[Chapter], files: str)
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         f"<title>{escape(title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
         f"<h1>{escape(title)}</h1>\n<p>{escape(introduction)}</p>\n{_contents(chapters)}\n<main>\n{body}\n</main>\n"
-        "</body>\n</html>\n"
+        f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 
 
@@ -90,15 +120,16 @@ def _contents(chapters: Sequence[Chapter]) -> str:
 def _chapter(chapter: Chapter, files: str) -> str:
     """One comparison."""
     parts = "\n".join(_part(part, files) for part in chapter.parts)
-    return f'<section>\n<h2 id="{chapter.anchor}">{escape(chapter.title)}</h2>\n{parts}\n</section>'
+    found = f'<p class="finding">{escape(chapter.finding)}</p>\n' if chapter.finding else ""
+    return f'<section>\n<h2 id="{chapter.anchor}">{escape(chapter.title)}</h2>\n{found}{parts}\n</section>'
 
 
 def _part(part: Part, files: str) -> str:
     """One heading and its content."""
-    shown_parts = [
-        table_html(one, files) if isinstance(one, Table) else picture_html(one, files) for one in part.content
-    ]
-    return f'<h3 id="{part.anchor}">{escape(part.title)}</h3>\n' + "\n".join(shown_parts)
+    tables = [table_html(one, files) for one in part.content if isinstance(one, Table)]
+    pictures = [picture_html(one, files) for one in part.content if isinstance(one, Picture)]
+    drawn = ['<div class="pictures">', *pictures, "</div>"] if pictures else []
+    return "\n".join([f'<h3 id="{part.anchor}">{escape(part.title)}</h3>', *drawn, *tables])
 
 
 def table_html(table: Table, files: str) -> str:
@@ -107,7 +138,7 @@ def table_html(table: Table, files: str) -> str:
         any(exact(row[column]) is not None for row in table.rows) for column in range(len(table.header))
     ]
     head = "".join(
-        f'<th scope="col"{_number(is_number)}>{escape(name)}</th>'
+        f'<th scope="col"{_number(is_number)}><button>{escape(name)}</button></th>'
         for name, is_number in zip(table.header, numeric, strict=True)
     )
     body = "\n".join(_row(row, numeric) for row in table.rows)
@@ -141,8 +172,9 @@ def picture_html(picture: Picture, files: str) -> str:
     size = f"width: 100%; max-width: {pixels}px; min-width: {min(pixels, 460)}px"
     label = f'role="img" aria-label="{escape(picture.title)}" style="{size}"'
     svg = inline_svg(picture).replace("<svg ", f"<svg {label} ", 1)
+    kinds = ("png", "svg", "csv") if picture.csv else ("png", "svg")
     links = " · ".join(
-        f'<a href="{escape(files)}/{picture.name}.{kind}">{kind.upper()}</a>' for kind in ("png", "svg")
+        f'<a href="{escape(files)}/{picture.name}.{kind}">{kind.upper()}</a>' for kind in kinds
     )
     return (
         f'<figure id="figure-{picture.name}"><div class="wide">{svg}</div>\n'

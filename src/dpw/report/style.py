@@ -81,13 +81,14 @@ class Look:
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn figure: its SVG, where it lies on disk, and what to say below it."""
+    """A drawn figure: its SVG, its name on disk, what to say below it, and whether its numbers are a CSV."""
 
     name: str
     title: str
     caption: str
     svg: str
     width: float
+    csv: bool = False
 
 
 def need_matplotlib() -> None:

@@ -1,6 +1,5 @@
 """One benchmark run from start to results; finished runs gathered, compared and set beside published ones."""
 
 from dpw.benchmarks import load_benchmark
-from dpw.runs.run import run_benchmark
 
-__all__ = ["load_benchmark", "run_benchmark"]
+__all__ = ["load_benchmark"]

@@ -78,7 +78,7 @@ def _differ(found: Sequence[Comparison], name: str) -> bool:
 def _comparison(section: Section, published: bool) -> Comparison:
     """The rows of one section."""
     rows = [_measured(group) for group in section.groups]
-    notes = []
+    notes = _unequal_seeds(section.groups)
     if any(group.first["decision"] != "per-image" for group in section.groups):
         notes.append("[batch-vote]: all images of a batch share one decision, which tells the method more.")
     if published:
@@ -87,6 +87,16 @@ def _comparison(section: Section, published: bool) -> Comparison:
         notes.append(_about_published(section.conditions, printed))
         notes += _other_rule(str(section.conditions["benchmark"]))
     return Comparison(section.title, section.conditions, tuple(rows), tuple(notes))
+
+
+def _unequal_seeds(groups: Sequence[Group]) -> list[str]:
+    """A warning where methods were run with different seeds: they saw other draws and splits."""
+    if len({group.seeds for group in groups}) == 1:
+        return []
+    return [
+        "Warning: these rows do not share their seeds, so a difference may be that of the seeds: run the "
+        "missing ones with 'dpw run ... --seeds'."
+    ]
 
 
 def _other_rule(benchmark: str) -> list[str]:

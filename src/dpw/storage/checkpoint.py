@@ -1,15 +1,18 @@
 """The checkpoint of a training that is not finished, written so that it can go on after any interruption."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpw.errors import DamagedFileError, InputError
 from dpw.storage import files
 from dpw.storage.lock import writing
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 KIND = "dpw-progress"
 PLAN_KIND, PLAN_FILE = "dpw-plan", "plan.json"

@@ -8,6 +8,8 @@ or that the journal of the folder's lock says a writer made; and half-written fi
 that is neither stays, whatever its name.
 """
 
+from __future__ import annotations
+
 import errno
 import hashlib
 import json
@@ -17,12 +19,13 @@ import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from dpw.errors import DamagedFileError, StorageError
 from dpw.storage.lock import TENSOR_FILE, journal_of
+
+if TYPE_CHECKING:  # torch takes seconds, and most commands read only JSON
+    from torch import Tensor
 
 FORMAT = 1
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -142,6 +145,8 @@ def _note(path: Path) -> None:
 def read_json(path: Path, kind: str) -> dict[str, Any]:
     """Read JSON that `write_json` wrote; a changed byte is noticed."""
     if not path.is_file():
+        if not path.parent.exists():
+            raise DamagedFileError(f"there is no folder {path.parent}: give the folder of a {kind}")
         raise DamagedFileError(f"{path.parent} is not a {kind}: it has no {path.name}")
     try:
         content = json.loads(path.read_bytes())

@@ -22,16 +22,13 @@ from dpw.methods.config import stored
 from dpw.storage import files
 from dpw.storage.checkpoint import refuse_differences
 from dpw.storage.lock import writing
+from dpw.storage.model_json import FILE, KIND
+from dpw.storage.model_json import is_model as is_model
+from dpw.storage.model_json import read_model as read_model
 from dpw.storage.schema import ModelContent, check_content
 
-KIND, TASK_KIND = "dpw-model", "dpw-task"
-FILE, TASK_FILE = "model.json", "task.json"
+TASK_KIND, TASK_FILE = "dpw-task", "task.json"
 CLIP = "clip"  # the family of models that name none
-
-
-def is_model(folder: Path) -> bool:
-    """Whether a folder looks like one of ours (and not like a CLIP checkpoint)."""
-    return (folder / FILE).is_file()
 
 
 def save_model(method: Method, folder: Path, extra: Mapping[str, Any] | None = None) -> None:
@@ -101,15 +98,6 @@ def _finite_tensors(folder: Path, entry: Mapping[str, Any]) -> dict[str, Tensor]
                 "with a smaller learning rate or restore it from a copy"
             )
     return tensors
-
-
-def read_model(folder: Path) -> dict[str, Any]:
-    """The JSON of a model, checked."""
-    content = files.read_json(folder / FILE, "dpw model")
-    if content.get("kind") != KIND:
-        raise DamagedFileError(f"{folder / FILE} is a {content.get('kind')!r}, not a model")
-    check_content(ModelContent, content, folder / FILE)
-    return content
 
 
 def refuse_other_clip(folder: Path, reference: str) -> None:

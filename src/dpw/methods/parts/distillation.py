@@ -24,10 +24,15 @@ class DistillingConfig(FineTuneConfig):
     """Settings of distillation beside fine-tuning."""
 
     temperature: float = Field(2.0, gt=0)
+    """Temperature of distillation."""
     image_weight: float = Field(1.0, ge=0)
+    """Weight of distillation over images."""
     text_weight: float = Field(1.0, ge=0)
+    """Weight of distillation over texts."""
     reference_batch: int = Field(64, ge=1)
+    """Reference images in a step."""
     teacher: Literal["previous", "init"] = "previous"
+    """Who is imitated: the model before the task, or plain CLIP."""
 
 
 class ReferenceSource(Protocol):

@@ -32,7 +32,9 @@ class PromptPoolConfig(MethodConfig):
     """Constants that the three methods share."""
 
     training: TrainingConfig = adam_by_steps(1e-2)
+    """How one task is trained."""
     head_std: float = Field(0.001, ge=0)
+    """Deviation of a new class's head at its start."""
 
 
 class LinearHead(nn.Module):

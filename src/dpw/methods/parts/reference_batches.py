@@ -22,7 +22,9 @@ class ReferencedConfig(DistillingConfig):
     """Where reference images and sentences come from; without a setting they are given by a program."""
 
     reference_images: str | None = None
+    """Images to distil on: `task` for the task's own, a folder, or a saved dataset."""
     reference_sentences: str | None = None
+    """Sentences to distil on: `class-prompts` for the task's own, or a file of sentences."""
 
 
 class ReferenceBatches:

@@ -48,14 +48,23 @@ class WeightedConfig(RoutedConfig):
     }
 
     router: Literal["gaussian", "text-prototypes"] = "gaussian"
+    """What finds an image's task: a Gaussian for each, or their class texts and prototypes."""
     ridge: float = Field(1e-7, gt=0)
+    """Added to the diagonal of a task's covariance."""
     covariance: Literal["fitted", "sample"] = "fitted"
+    """A task's covariance: fitted where images are few, or always the sample covariance."""
     weights: Literal["fitted", "paper"] = "fitted"
+    """From likelihood to weight: fitted on left-out images, or always the paper's sigmoid."""
     router_features: Literal["image", "image+patches"] = "image"
+    """What the task is found by: CLIP's image feature, or also its mean patch token."""
     fit_drop_last: bool = False
+    """Leave the last incomplete batch out of a task's Gaussian, as the authors' code does."""
     gate: float = Field(0.825, ge=0, le=1)
+    """Weight of an image below which prefixes are filtered."""
     text_weight: Literal["exact", "grid"] = "grid"
+    """Encode prompts for every weight, or read them from a grid of weights."""
     grid_points: int = Field(32, ge=2)
+    """Weights in that grid."""
 
 
 class Acts(Protocol):

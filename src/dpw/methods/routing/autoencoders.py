@@ -36,16 +36,27 @@ class AutoencoderConfig(RoutedConfig):
     """
 
     router_blocks: int = Field(3, ge=1)
+    """Blocks of the image tower below the router's features."""
     router_grid: int = Field(7, ge=1)
+    """Side of the grid that patch tokens are averaged on."""
     router_hidden: int = Field(100, ge=1)
+    """Width inside an autoencoder."""
     router_iterations: int = Field(300, ge=1)
+    """Steps of training a task's autoencoder."""
     router_rate: float = Field(0.01, gt=0)
+    """Learning rate of an autoencoder."""
     router_weight_decay: float = Field(1e-4, ge=0)
+    """Weight decay of an autoencoder."""
     router_images: int = Field(2048, ge=1)
+    """Images an autoencoder is trained on, at most."""
     reject_quantile: float = Field(0.99, gt=0, le=1)
+    """Share of a task's own images that it must accept."""
     reject_threshold: float | None = Field(None, gt=0)
+    """Error above which every task rejects an image, instead of `reject_quantile`."""
     reference_images: str | None = None
+    """Images of no task, for an autoencoder of their own: a folder or a saved dataset."""
     reference_iterations: int = Field(1000, ge=1)
+    """Steps of training the autoencoder of images of no task."""
 
 
 class TaskAutoencoder(Autoencoder):

@@ -1,0 +1,195 @@
+"""Every code block of the README and the docs is run, or at least read by what it is written for."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+import yaml
+from PIL import Image
+
+from dpw.benchmarks.yaml_file import read_benchmark
+from dpw.cli import app
+from tests.helpers.command_line import dpw
+from tests.helpers.dataset_layouts import build_all
+from tests.helpers.tiny_clip import save_tiny
+from tests.helpers.toy_runs import run as toy_run
+
+ROOT = Path(__file__).parents[2]
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+}
+BLOCK = re.compile(r"(?:<!-- not run: (.+) -->\n)?^```(\w*)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+LANGUAGES = {"python", "bash", "yaml", "toml", "text", "bibtex", "json"}
+# Run by test_examples.py through the battery of all methods, and by test_readme.py.
+ELSEWHERE = {"README.md", "docs/adding-a-method.md", "docs/adding-a-dataset.md"}
+# Commands that are carried out; of the others only the spelling is checked, because they fetch, serve, or
+# take long and have tests of their own.
+CARRIED_OUT = {"predict", "evaluate", "tasks", "forget", "benchmarks", "methods", "compare", "explain"}
+OTHERS = {"accelerate", "curl", "docker", "git", "pip", "pre-commit", "pytest", "python", "ray"}
+# What a page needs beyond its own lines.
+BEFORE = {
+    "docs/evaluate.md": "from dpw import ContinualCLIP\nmodel = ContinualCLIP.from_pretrained('my-clip')",
+    "docs/reference-data.md": (
+        "from types import SimpleNamespace\nfrom dpw import Task\nmethod = SimpleNamespace()\n"
+        "split = Task.from_folder('birds').train\nprompts = ('a bird.',) * len(split)"
+    ),
+}
+# The runs at hand have three tasks, and the CLIP at hand is smaller than `mini`.
+SHORTER = {
+    "learned=4": "learned=1",
+    'from_pretrained("mini")': 'from_pretrained("openai/clip-vit-base-patch16")',
+}
+
+
+def blocks(language):
+    """Blocks of a language by page: those of a page together, in their order."""
+    found = {}
+    for page, text in PAGES.items():
+        chosen = [code for reason, kind, code in BLOCK.findall(text) if kind == language and not reason]
+        if chosen and (page not in ELSEWHERE or language == "toml"):
+            found[page] = chosen
+    return found
+
+
+@pytest.fixture(scope="module")
+def desk(toy, saved, dpw_run, tmp_path_factory):
+    """A user's folder: photographs, a learned model, finished runs, the public datasets in miniature."""
+    folder = tmp_path_factory.mktemp("documented")
+    draw = np.random.default_rng(0)
+    for task, classes in {"birds": ["crow", "swan"], "defects": ["scratch", "dent"], "pets": ["cat"]}.items():
+        for name in classes:
+            (folder / "photos" / task / name).mkdir(parents=True)
+            for number in range(10):
+                pixels = draw.integers(0, 256, (40, 50, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / "photos" / task / name / f"{number}.jpg")
+    for name in ("a.jpg", "b.jpg", "photo.jpg"):
+        shutil.copy(folder / "photos" / "birds" / "crow" / "0.jpg", folder / name)
+    shutil.copytree(folder / "photos" / "birds", folder / "birds")
+    build_all(folder / "data")
+    (folder / "DATA").symlink_to(folder / "data")
+    save_tiny(folder / "openai" / "clip-vit-base-patch16")
+    shutil.copytree(dpw_run, folder / "runs" / "mini" / "dpw-seed0")
+    for name in ("mini", "mtil"):
+        toy_run(toy, folder / "runs" / name / "zero-shot-seed0", method="zero-shot", settings={})
+    return folder
+
+
+@pytest.fixture
+def at_desk(desk, monkeypatch):
+    """Stand in the user's folder; trainings are short."""
+    monkeypatch.chdir(desk)
+    for name in ("TRIAL_STEPS", "LEAST_STEPS", "MOST_STEPS", "FEWEST_STEPS"):
+        monkeypatch.setattr(f"dpw.engine.recipe.{name}", 2)
+    return desk
+
+
+def test_every_block_says_what_it_is():
+    assert len(PAGES) > 50
+    for page, text in PAGES.items():
+        for _, language, code in BLOCK.findall(text):
+            assert language in LANGUAGES, f"{page}: ```{language} before {code[:40]!r}"
+
+
+def test_few_blocks_are_not_run_and_each_says_why():
+    reasons = [reason for text in PAGES.values() for reason, _, _ in BLOCK.findall(text) if reason]
+    assert len(reasons) <= 12
+
+
+@pytest.mark.parametrize("page", blocks("python"))
+def test_python(page, at_desk, capsys):
+    code = "\n".join([BEFORE.get(page, ""), *blocks("python")[page]])
+    if page == "docs/evaluate.md":
+        learned(capsys)
+    for long, short in SHORTER.items():
+        code = code.replace(long, short)
+    exec(compile(code, page, "exec"), {"__name__": "example"})
+
+
+@pytest.mark.parametrize("page", blocks("bash"))
+def test_commands(page, at_desk, capsys):
+    lines = [line for code in blocks("bash")[page] for line in commands(code)]
+    assert lines
+    learned(capsys)
+    for line in lines:
+        check_command(line, capsys)
+
+
+def commands(code):
+    """The commands of a block; a backslash joins lines, what follows a # is for the reader."""
+    joined = re.sub(r"\\\n\s*", " ", code)
+    return [line for part in joined.splitlines() if (line := part.split("  #")[0].strip())]
+
+
+def learned(capsys):
+    """The model that pages speak of, with the tasks they speak of."""
+    if not Path("my-clip").exists():
+        for name in ("birds", "defects"):
+            words = [
+                "learn",
+                f"photos/{name}",
+                "--into",
+                "my-clip",
+                "--model",
+                "openai/clip-vit-base-patch16",
+            ]
+            code, _, err = dpw(capsys, *words, "--learning-rate", "0.03", "--steps", "1")
+            assert code == 0, err
+    shutil.copytree("my-clip", "my-model", dirs_exist_ok=True)
+
+
+def check_command(line, capsys):
+    """Carry a command out, or look whether it is spelled as the program expects it."""
+    if line.startswith("#"):
+        return
+    words = [word for word in shlex.split(line) if not re.fullmatch(r"[A-Z_]+=\S*", word)]
+    if words[0] == "make":
+        done = subprocess.run(["make", "-n", "-C", str(ROOT), *words[1:]], capture_output=True, check=False)
+        assert done.returncode == 0, f"{line}: {done.stderr.decode()}"
+    elif words[0] == "dpw":
+        parse(words[1:])
+        if words[1] in CARRIED_OUT and "--help" not in words:
+            code, out, err = dpw(capsys, *words[1:])
+            assert code == 0, f"{line}: {out}{err}"
+    else:
+        assert words[0] in OTHERS, line
+
+
+def parse(words):
+    """Refuse a command, option or argument that does not exist."""
+    command = typer.main.get_command(app)
+    context = None
+    while hasattr(command, "commands") and words and words[0] in command.commands:
+        context = command.make_context(words[0], [], parent=context, resilient_parsing=True)
+        command, words = command.commands[words[0]], words[1:]
+    if hasattr(command, "commands"):  # `dpw tasks MODEL`
+        assert "list" in command.commands, f"there is no command {words[0]}: no such command"
+        command = command.commands["list"]
+    command.make_context(command.name, list(words), parent=context)
+
+
+def test_a_wrong_command_would_be_noticed():
+    parse(["predict", "my-clip", "a.jpg", "--top", "3"])
+    for wrong in (["predict", "my-clip", "a.jpg", "--tops", "3"], ["nothing"], ["forget", "my-clip"]):
+        with pytest.raises(Exception, match=r"[Nn]o such|Missing|Got unexpected"):
+            parse(wrong)
+
+
+@pytest.mark.parametrize("page", blocks("yaml"))
+def test_yaml(page, tmp_path):
+    for code in blocks("yaml")[page]:
+        (tmp_path / "written.yaml").write_text(code)
+        assert yaml.safe_load(code)
+        if re.search("^tasks:", code, flags=re.MULTILINE):
+            assert read_benchmark(tmp_path / "written.yaml").tasks
+
+
+@pytest.mark.parametrize("page", blocks("toml"))
+def test_toml(page):
+    assert all(tomllib.loads(code) for code in blocks("toml")[page])

@@ -1,0 +1,81 @@
+"""The documentation site: built without a warning, complete, at home, and readable on a phone."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LOOKED_AT = ("index", "method", "settings", "results", "api/learner", "notebooks/look-inside")
+
+for package in ("mkdocs", "material", "mkdocstrings", "latex2mathml"):
+    pytest.importorskip(package)
+
+
+def tool(name):
+    """A tool of the repository as a module."""
+    specification = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The built site; a warning, such as a link that leads nowhere, ends the build."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr.strip(), done.stderr
+    return folder
+
+
+def test_every_page_is_there_and_loads_nothing_from_elsewhere(site):
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 60
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        loaded = re.findall(r'<(?:script|img|iframe)[^>]* src="([^"]+)|<link[^>]* href="([^"]+)', text)
+        assert not [one for pair in loaded for one in pair if one.startswith(("http:", "https:", "//"))], page
+
+
+def test_formulas_are_drawn_and_notebooks_show_their_outputs(site):
+    method = (site / "method.html").read_text(encoding="utf-8")
+    assert method.count("<math") > 10
+    assert "arithmatex" not in method
+    inside = (site / "notebooks" / "look-inside.html").read_text(encoding="utf-8")
+    assert "data:image/jpeg;base64," in inside
+    assert "confidence" in inside
+
+
+def test_the_search_knows_every_setting(site):
+    found = (site / "search" / "search_index.json").read_text(encoding="utf-8")
+    assert all(name in found for name in ("prefix_length", "ContinualCLIP", "dpw learn"))
+
+
+def test_in_a_browser(site):
+    pytest.importorskip("playwright")
+    looking = tool("look_at_site")
+    if looking.find_browser() is None:
+        pytest.skip("no browser is installed")
+    with looking.browser() as started:
+        assert looking.look(site, [site / f"{name}.html" for name in LOOKED_AT], started) == []
+        leaky = site / "leaky.html"
+        wide = "<article><table style='width:2000px'><tr><td>wide</td></tr></table></article>"
+        leaky.write_text(f"<img src='http://example.invalid/x.png'>{wide}", encoding="utf-8")
+        said = " ".join(looking.look(site, [leaky], started))
+        assert "asks for http://example.invalid/x.png" in said
+        assert "cut off: table wide" in said
+
+
+def test_docstrings_are_adapted():
+    adapted = tool("site_docstrings").adapted
+    together = "Args:\n    low, high: bounds,\n        both.\n\nExample:\n    >>> 1"
+    apart = "Args:\n    low: bounds,\n        both.\n    high: bounds,\n        both.\n\nExamples:\n    >>> 1"
+    assert adapted(together) == apart
