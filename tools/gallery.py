@@ -24,8 +24,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "gallery.md"
 EXAMPLES = ("portraits", "signs")
 LENGTHS = (2, 4, 16)
-LARGEST = 90_000  # bytes of one picture
-COLOURS = (256, 160)  # fewer would show as bands in a colour bar
+LARGEST = 180_000  # bytes of one picture
 
 INTRODUCTION = """# Gallery
 
@@ -147,21 +146,20 @@ def explained(runs: Path) -> None:
 
 
 def keep(shown: Sequence[Shown], command: str, source: Path, target: Path) -> None:
-    """Copy pictures with as many colours as the size allows."""
+    """Copy pictures, smaller where they are too large."""
     for one in shown:
         small = shrink((source / f"{one.name}.png").read_bytes())
         (target / f"{FILES.get((command, one.name), one.name)}.png").write_bytes(small)
 
 
 def shrink(png: bytes) -> bytes:
-    """A PNG of at most `LARGEST` bytes."""
+    """A PNG of at most `LARGEST` bytes; all colours are kept, because fewer show as bands in a colour bar."""
     image = Image.open(io.BytesIO(png)).convert("RGB")
     while True:
-        for colours in COLOURS:
-            out = io.BytesIO()
-            image.quantize(colours, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
-            if out.tell() <= LARGEST:
-                return out.getvalue()
+        out = io.BytesIO()
+        image.save(out, "PNG", optimize=True)
+        if out.tell() <= LARGEST:
+            return out.getvalue()
         image = image.resize((image.width * 3 // 4, image.height * 3 // 4), Image.Resampling.LANCZOS)
 
 
