@@ -16,7 +16,7 @@ from dpw.runs.benchmark_run import BenchmarkRun
 from dpw.runs.checks import conditions, digests, refuse_changed_data
 from dpw.runs.config import UNNAMED, RunConfig, RunOptions, default_model, method_config
 from dpw.runs.provenance import environment, versions
-from dpw.storage.lock import writing
+from dpw.storage.lock import waiting_to_write
 from dpw.storage.run_folder import RunFolder
 
 
@@ -91,7 +91,7 @@ def resume_run(folder: Path, options: RunOptions | None = None) -> dict[str, Any
     """Go on with a run from where it stands; a finished run only gives its results."""
     files = RunFolder(folder)
     files.read_run()  # a folder that is no run is refused before anything is made in it
-    with _only_writer(folder):
+    with _only_writer(folder, options or RunOptions()):
         run = _resumed(files, options or RunOptions())
         if run is None:
             return files.checked_results()
@@ -110,7 +110,7 @@ def run_opened(
     files, chosen = RunFolder(folder), options or RunOptions()
     if not files.started:
         files.refuse_unless_empty()
-    with _only_writer(folder):
+    with _only_writer(folder, chosen):
         if files.started and not _may_begin_anew(files, config):
             files.refuse_other(config.model_dump(mode="json"), UNNAMED)
             run = _resumed(files, replace(chosen, allow_download=True))
@@ -180,6 +180,6 @@ def _stored_config(files: RunFolder, content: Mapping[str, Any]) -> RunConfig:
     return config
 
 
-def _only_writer(folder: Path) -> AbstractContextManager[Any]:
+def _only_writer(folder: Path, options: RunOptions) -> AbstractContextManager[Any]:
     """The lock of a run's folder; of several processes that share a run, the main one holds it."""
-    return writing(folder) if is_main_process() else nullcontext()
+    return waiting_to_write(folder, options.patience) if is_main_process() else nullcontext()
