@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,7 @@ class Grid:
                 self._tell()
         finally:
             shutil.rmtree(self.beacons, ignore_errors=True)
+            _remove_empty(self.beacons.parent, self.options.store)
         return [run.outcome for run in self.runs]
 
     # --------------------------------------------------------------------------------- from part to part
@@ -242,6 +244,13 @@ def write_status(path: Path, content: Mapping[str, Any]) -> None:
     temporary.replace(path)
 
 
+def _remove_empty(*folders: Path) -> None:
+    """Remove folders in which nothing came to be, the innermost first."""
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
+
+
 def run_grid(runs: Sequence[PlannedRun], workers: Workers, options: GridOptions) -> list[dict[str, Any]]:
     """Carry runs out on workers and give their results.
 
@@ -255,6 +264,7 @@ def run_grid(runs: Sequence[PlannedRun], workers: Workers, options: GridOptions)
         raise Interrupted(next(one.sentence for one in failed if one.stopped))
     if options.status is not None:
         options.status.unlink(missing_ok=True)
+        _remove_empty(options.status.parent)
     if failed:
         more = f" ({len(failed)} of {len(found)} runs failed)" if len(found) > 1 else ""
         raise InputError(failed[0].sentence + more)
