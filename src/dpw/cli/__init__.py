@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from dpw import DpwError, __version__
-from dpw.cli import benchmarks, cluster, compare, data, evaluate, learn, look, predict, reproduce, run
+from dpw.cli import benchmarks, cluster, compare, data, evaluate, learn, look, predict, reproduce, run, sweep
 from dpw.cli.output import say, say_error
 
 CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's root of usage errors, which typer may carry itself
@@ -37,6 +37,7 @@ app.command()(cluster.status)
 app.command()(run.methods)
 app.command()(compare.compare)
 app.command()(reproduce.reproduce)
+app.command()(sweep.sweep)
 app.command()(look.report)
 app.command()(look.figures)
 app.command()(look.explain)

@@ -127,7 +127,7 @@ def cluster_lines(snapshot: Mapping[str, Any]) -> list[str]:
     runs, jobs = snapshot["runs"], snapshot["jobs"]
     ended = sum(run["stage"] in ("finished", "failed", "stopped") for run in runs)
     left = snapshot.get("left")
-    rest = "" if left is None else f", about {_time(left)} left"
+    rest = "" if left is None else f", about {duration(left)} left"
     lines = [f"{ended} of {len(runs)} runs done, {snapshot['slots']} workers{rest}"]
     for run in runs:
         counts = ", ".join(f"{stage} {done}/{count}" for stage, (done, count) in run["parts"].items())
@@ -143,7 +143,7 @@ def cluster_lines(snapshot: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _time(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """A duration in the unit that suits it."""
     for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
         if seconds >= size:
@@ -164,12 +164,12 @@ def status(
         return
     if cluster is not None:
         if cluster["silent"] is not None:
-            say(f"nothing was heard of the cluster for {_time(cluster['silent'])}; the same command goes on")
+            say(f"the cluster has been silent for {duration(cluster['silent'])}; the same command goes on")
         say("\n".join(cluster_lines(cluster)))
     for one in found:
         step = "" if one.step is None else f" (saved at step {one.step})"
-        left = "" if not one.left else f", about {_time(one.left)} left"
+        left = "" if not one.left else f", about {duration(one.left)} left"
         say(
             f"{one.folder}: {one.stage}{step}, {one.learned} of {one.tasks} tasks learned, "
-            f"{one.measured} rows measured, {_time(one.seconds)} spent{left}"
+            f"{one.measured} rows measured, {duration(one.seconds)} spent{left}"
         )

@@ -7,6 +7,7 @@ because its worker died, replaces the same file: there is exactly one row for ea
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -147,7 +148,8 @@ def answer(shard: Shard, question: Question, folder: Path) -> dict[str, int]:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(rows, schema=_schema()), sink)
     files.write_bytes(folder / shard.file, sink.getvalue().to_pybytes())
-    return {"images": len(rows), "failed": sum(row["error"] is not None for row in rows)}
+    failed = sum(row["error"] is not None for row in rows)
+    return {"shard": shard.number, "images": len(rows), "failed": failed, "worker": os.getpid()}
 
 
 def _schema() -> Any:

@@ -7,6 +7,7 @@ a point has learned so far is its rung. Points write down their scores, so that 
 
 import itertools
 import json
+import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,8 +22,11 @@ from dpw.engine.evaluation import TestResult
 from dpw.errors import DpwError, InputError
 from dpw.methods.config import Settings, build
 from dpw.methods.feature_cache import FeatureCache
+from dpw.methods.parts.steps import steps_of
+from dpw.runs import stages
 from dpw.runs.benchmark_run import BenchmarkRun
-from dpw.runs.config import RunConfig, RunOptions, default_model, method_config
+from dpw.runs.config import RunConfig, RunOptions, default_model, load_run_benchmark, method_config
+from dpw.runs.estimate import Measured, measure
 from dpw.storage import files
 from dpw.storage.checkpoint import TrainingCheckpoint
 from dpw.storage.logs import MetricsLog
@@ -48,7 +52,7 @@ class Range(Settings):
 
 
 class Halving(Settings):
-    """Successive halving: after every rung only one in `factor` points goes on; the first after `first` tasks."""
+    """Successive halving: one in `factor` points goes on after every rung, the first after `first` tasks."""
 
     first: int = Field(1, ge=1)
     factor: float = Field(3.0, gt=1)
@@ -79,7 +83,7 @@ def read_spec(path: Path) -> SweepSpec:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): give the YAML file of a sweep") from error
+        raise InputError(f"{path} cannot be read ({error.strerror}): give a sweep's YAML file") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is no YAML ({str(error).splitlines()[0]}): mend it") from error
     if not isinstance(content, dict):
@@ -92,7 +96,7 @@ def points_of(spec: SweepSpec) -> list[RunConfig]:
     model = spec.model or default_model(spec.benchmark)
     if model is None:
         raise InputError("the sweep must say which CLIP to use, as in 'model: openai/clip-vit-base-patch16'")
-    common = {"benchmark": spec.benchmark, "model": model, "data_root": spec.data_root}
+    common: dict[str, Any] = {"benchmark": spec.benchmark, "model": model, "data_root": spec.data_root}
     common |= {"protocol": spec.protocol, "order": spec.order}
     found = []
     for method, preset, seed, shots, settings in _combinations(spec):
@@ -108,12 +112,10 @@ def _combinations(spec: SweepSpec) -> list[tuple[Any, ...]]:
     choices: list[Sequence[Any]] = [getattr(spec, name) for name in CHOICES]
     if spec.search == "random":
         source = random.Random(spec.seed)
-        return [
-            (*(source.choice(one) for one in choices), _drawn(spec, source)) for _ in range(spec.points)
-        ]
+        return [(*(source.choice(one) for one in choices), _drawn(spec, source)) for _ in range(spec.points)]
     if ranges := [name for name, values in spec.settings.items() if isinstance(values, Range)]:
-        raise InputError(f"{ranges[0]} is a range, which a grid cannot go through: list values, or search: random")
-    grids = [[(name, value) for value in values] for name, values in spec.settings.items()]  # type: ignore[union-attr]
+        raise InputError(f"{ranges[0]} is a range, but a grid needs a list of values: or use search: random")
+    grids = [[(name, value) for value in values] for name, values in spec.settings.items()]
     settings = [dict(pairs) for pairs in itertools.product(*grids)]
     return list(itertools.product(*choices, settings))
 
@@ -126,7 +128,7 @@ def _drawn(spec: SweepSpec, source: random.Random) -> dict[str, Any]:
     }
 
 
-# --------------------------------------------------------------------------------------------------- one point
+# ------------------------------------------------------------------------------------------------ one point
 
 
 class Point:
@@ -155,7 +157,7 @@ class Point:
         tasks = [replace(task, test=task.val) for task in run.benchmark.tasks]
         if lacking := [task.name for task in tasks if task.test is None or not len(task.test)]:
             raise InputError(
-                f"task {lacking[0]} of {config.benchmark} has no validation images, on which a sweep decides: "
+                f"task {lacking[0]} of {config.benchmark} has no validation images to decide on: "
                 "leave it out by 'order', or give it a val split"
             )
         method = run.new_method()
@@ -170,16 +172,15 @@ class Point:
 
     def _learn_one(self, run: BenchmarkRun, method: Any, index: int) -> None:
         """One task, from the store if any point has learned it under the same conditions."""
-        kept = None if run.reuse is None else run.reuse.learned(method, index)
-        if kept is not None:
+        if run.reuse is not None:
+            stages.learn(run, index, run.reuse.key(method, index))
+            kept = run.reuse.learned(method, index)
+            assert kept is not None, "it was just learned"
             kept.add_to(method)
             return
         task, place = run.benchmark.tasks[index], self.path.with_suffix("") / str(index)
-        log = MetricsLog()
-        seconds = run.fit(method, task, TrainingCheckpoint(place, run.identity(method, task)), log)
+        run.fit(method, task, TrainingCheckpoint(place, run.identity(method, task)), MetricsLog())
         TrainingCheckpoint(place, {}).clear()
-        if run.reuse is not None:
-            run.reuse.keep(method, index, "", seconds)
 
     def _keep(self, scores: Sequence[float]) -> None:
         """Commit the scores."""
@@ -206,7 +207,7 @@ def run_sweep(ray: Any, spec: SweepSpec, folder: Path, threads: int = 1) -> list
         point.scores()  # a folder of another sweep is refused before anything runs
     scheduler = None
     if spec.halving is not None:
-        rungs = {"grace_period": spec.halving.first, "reduction_factor": spec.halving.factor}
+        rungs: dict[str, Any] = {"grace_period": spec.halving.first, "reduction_factor": spec.halving.factor}
         scheduler = ASHAScheduler(time_attr="tasks", metric="score", mode="max", max_t=10**6, **rungs)
 
     def trial(given: Mapping[str, Any]) -> None:
@@ -233,6 +234,27 @@ def run_sweep(ray: Any, spec: SweepSpec, folder: Path, threads: int = 1) -> list
     )
     tuner.fit()
     return table(spec, folder)
+
+
+def cost(spec: SweepSpec) -> list[dict[str, Any]]:
+    """What every point costs on one worker of this kind, from a few measured steps of every method.
+
+    Successive halving ends most points early, so that the sum is the most that can be needed.
+    """
+    known: dict[str, Measured] = {}
+    found = []
+    for number, config in enumerate(points_of(spec)):
+        settings = method_config(config)
+        key = f"{config.method} {config.preset}"
+        tasks = load_run_benchmark(config).tasks
+        if key not in known:
+            run = BenchmarkRun(RunFolder(Path(os.devnull)), config, settings, RunOptions())
+            known[key] = measure(config.method, settings, run.backbone, len(tasks[0].classes))
+        steps = sum(steps_of(settings.training, task.name, len(task.train)) for task in tasks)
+        images = sum(len(task.train) + 2 * len(task.val or ()) for task in tasks)
+        seconds = steps * known[key].step + images * known[key].image
+        found.append({"point": number, "method": config.method, "preset": config.preset, "seconds": seconds})
+    return found
 
 
 def table(spec: SweepSpec, folder: Path) -> list[dict[str, Any]]:
