@@ -35,6 +35,7 @@ def test_two_methods_give_the_bytes_of_one_process(toy, tmp_path, ray):
         assert outcome(tmp_path / "par" / name) == outcome(tmp_path / "seq" / name)
 
 
+@pytest.mark.slow
 def test_images_are_answered_by_a_pool_of_workers(saved, toy, tmp_path, ray):
     question, source = Question(str(saved[1])), str(toy / "data" / "birds")
     left = prepare(source, question, tmp_path / "out", size=15)
