@@ -5,6 +5,7 @@ python tools/scaling.py              # the table, from the seconds below
 """
 
 import argparse
+import time
 from typing import NamedTuple
 
 from dpw.cluster.simulate import RunCost, simulate
@@ -88,11 +89,15 @@ def table() -> None:
 
 
 def measure_here() -> None:
-    """Time a few steps on a ViT-B/16 with random weights."""
+    """Time a few steps on a ViT-B/16 with random weights, in CPU seconds of one thread."""
+    import torch
     from benchmarks.models import backbone
 
-    from dpw.runs.estimate import measure
+    from dpw.runs import estimate
 
+    torch.set_num_threads(1)
+    estimate.time.monotonic = time.process_time  # so that others on this machine do not count
+    measure = estimate.measure
     below = backbone("vit-b-16")
     for method in MEASURED:
         settings = configure(method, "default", {"training.batch_size": 4} if METHODS[method].trains else {})
