@@ -118,8 +118,7 @@ def test_eight_points_are_searched_on_validation_images(toy, tmp_path, cluster):
     assert rows[0]["tasks"] == 3 and rows[0]["score"] >= max(r["score"] for r in rows if r["tasks"] == 3)
     began = time.monotonic()
     again = run_sweep(cluster[0], spec, tmp_path / "sweep")
-    assert next(r["score"] for r in again if r["tasks"] == 3) == rows[0]["score"]
-    assert time.monotonic() - began < 120
+    assert again == rows and time.monotonic() - began < 5, "a finished sweep is only read"
 
 
 def test_five_thousand_images_are_answered_once_though_a_worker_dies(saved, tmp_path, cluster):

@@ -59,9 +59,9 @@ def run_on_cluster(
     planned: Sequence[tuple[dict[str, Any], Path]], place: ClusterPlace
 ) -> list[dict[str, Any]]:
     """Carry runs out on a cluster with one display for all of them."""
+    from dpw import Interrupted
     from dpw.cli.terminal import exit_code, stopping
     from dpw.cluster.connection import connected
-    from dpw.errors import Interrupted
     from dpw.methods.config import build
     from dpw.runs.config import RunConfig
 

@@ -32,6 +32,7 @@ from dpw.storage.checkpoint import TrainingCheckpoint
 from dpw.storage.logs import MetricsLog
 from dpw.storage.run_folder import RunFolder
 
+FINISHED = "finished.json"  # a sweep that has it is only read
 CHOICES = ("methods", "presets", "seeds", "shots")
 
 
@@ -205,6 +206,9 @@ def run_sweep(ray: Any, spec: SweepSpec, folder: Path, threads: int = 1) -> list
     points = [Point(config, folder.absolute(), number) for number, config in enumerate(points_of(spec))]
     for point in points:
         point.scores()  # a folder of another sweep is refused before anything runs
+        point.path.with_suffix(".error").unlink(missing_ok=True)
+    if (folder / FINISHED).is_file():
+        return table(spec, folder)
     scheduler = None
     if spec.halving is not None:
         rungs: dict[str, Any] = {"grace_period": spec.halving.first, "reduction_factor": spec.halving.factor}
@@ -233,7 +237,13 @@ def run_sweep(ray: Any, spec: SweepSpec, folder: Path, threads: int = 1) -> list
         ),
     )
     tuner.fit()
-    return table(spec, folder)
+    rows = table(spec, folder)
+    wrong = [row["error"] for row in rows if row["error"]]
+    if len(wrong) == len(rows):
+        raise InputError(wrong[0])
+    if not wrong:
+        files.write_json(folder / FINISHED, {"format": files.FORMAT, "points": len(points)})
+    return rows
 
 
 def cost(spec: SweepSpec) -> list[dict[str, Any]]:
