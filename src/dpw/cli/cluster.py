@@ -1,7 +1,9 @@
 """`--cluster` of `dpw run`, and `dpw status`: many processes and machines, and how far they are."""
 
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -66,7 +68,7 @@ def run_on_cluster(
     from dpw.runs.config import RunConfig
 
     runs = [(build(RunConfig, values), folder) for values, folder in planned]
-    with connected(place.cluster) as ray, stopping() as request:
+    with ray_speaks_apart(), connected(place.cluster) as ray, stopping() as request:
         try:
             found = _carried_out(ray, runs, place, request)
         except Interrupted as stopped:
@@ -90,6 +92,13 @@ def _carried_out(ray: Any, runs: Sequence[Any], place: ClusterPlace, request: An
         options = GridOptions(place.store, status, threads, place.checkpoint_seconds, request, display.show)
         grid = [PlannedRun(config, folder) for config, folder in runs]
         return run_grid(grid, RayWorkers(ray, threads), options)
+
+
+@contextmanager
+def ray_speaks_apart() -> Iterator[None]:
+    """Let what Ray says about workers that died go to standard error, so that answers stay readable."""
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 class Display:

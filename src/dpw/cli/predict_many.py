@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from dpw.cli.cluster import ray_speaks_apart
 from dpw.cli.output import say, say_error
 
 
@@ -41,16 +42,24 @@ def predict_many(asked: Sequence[Any], source: str, target: Path, cluster: str |
     here = str(Path(source).absolute()) if "://" not in source else source
     left = prepare(here, question, target.absolute())
     if cluster is None:
-        _watch((answer(shard, question, target.absolute()) for shard in left), target, len(left), as_json)
-        return
-    from dpw.cluster.connection import connected, slots
+        done = _watch((answer(shard, question, target.absolute()) for shard in left), len(left))
+    elif left:
+        from dpw.cluster.connection import connected, slots
 
-    with connected(cluster) as ray:
-        answers = predict_on_cluster(ray, left, question, target.absolute(), slots(ray, 1))
-        _watch(answers if left else (), target, len(left), as_json)
+        with ray_speaks_apart(), connected(cluster) as ray:
+            answers = predict_on_cluster(ray, left, question, target.absolute(), slots(ray, 1))
+            done = _watch(answers, len(left))
+    else:
+        done = {"images": 0, "failed": 0}
+    if as_json:
+        say(json.dumps({"to": str(target), **done}, indent=2))
+    else:
+        say(f"{target}: {done['images']} images answered now, {done['failed']} of them could not be read")
+    if done["failed"]:
+        raise typer.Exit(2)
 
 
-def _watch(answers: Iterable[Mapping[str, int]], target: Path, shards: int, as_json: bool) -> None:
+def _watch(answers: Iterable[Mapping[str, int]], shards: int) -> dict[str, int]:
     """Let the answers come, and sum up; Ctrl-C stops after whole shards."""
     from dpw.cli.terminal import exit_code, stopping, watched
 
@@ -61,9 +70,4 @@ def _watch(answers: Iterable[Mapping[str, int]], target: Path, shards: int, as_j
             if request():
                 say_error(f"stopped after {images} images; the same command goes on")
                 raise typer.Exit(exit_code(request))
-    if as_json:
-        say(json.dumps({"to": str(target), "images": images, "failed": failed}, indent=2))
-    else:
-        say(f"{target}: {images} images answered now, {failed} of them could not be read")
-    if failed:
-        raise typer.Exit(2)
+    return {"images": images, "failed": failed}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpw.cli.cluster import duration, ray_speaks_apart
 from dpw.cli.learn import Json
 from dpw.cli.output import say
 
@@ -40,7 +41,7 @@ def _carry_out(wanted: "SweepSpec", folder: Path, cluster: str, threads: int, as
 
     count = len(points_of(wanted))
     say(f"{count} points, judged on validation images; no test image is looked at", err=True)
-    with connected(cluster) as ray:
+    with ray_speaks_apart(), connected(cluster) as ray:
         rows = run_sweep(ray, wanted, folder, threads)
     written = [str(write_table(rows, folder)), str(draw_scores(rows, folder / "sweep.png"))]
     if as_json:
@@ -80,8 +81,6 @@ def _command(row: Mapping[str, Any], wanted: "SweepSpec") -> str:
 
 def _show_plan(costs: Sequence[Mapping[str, Any]], wanted: "SweepSpec", as_json: bool) -> None:
     """What the sweep will cost."""
-    from dpw.cli.cluster import duration
-
     total = sum(one["seconds"] for one in costs)
     if as_json:
         say(json.dumps({"points": list(costs), "seconds": total}, indent=2))
