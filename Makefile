@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test test-real demo table lint types unit soak fuzz slow bench bench-quick site notebooks release-check format clean gallery
+.PHONY: test test-cluster test-real demo table lint types unit soak fuzz slow bench bench-quick site notebooks release-check format clean gallery
 
 test: lint types unit
 
@@ -43,6 +43,10 @@ table: $(STAMP)
 # Hundreds of kills and power cuts over six methods and `learn`; see docs/reliability.md.
 soak: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow tests/runs/test_run.py tests/runs/test_run_soak.py
+
+# Ray clusters of two nodes that lose workers, a node and their head; about ten minutes.
+test-cluster: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "slow or not slow" tests/cluster tests/runs/test_stages.py
 
 # Mutated input of every kind for about an hour; the suite does the same for a minute.
 fuzz: $(STAMP)

@@ -304,7 +304,8 @@ def test_the_number_of_threads_is_kept(toy, tmp_path, monkeypatch):
     assert content["threads"] == 1
     files.write_json(folder / "run.json", content | {"threads": 2})
     seen = []
-    monkeypatch.setattr("dpw.runs.run._Run.go", lambda _: seen.append(torch.get_num_threads()))
+    go = "dpw.runs.benchmark_run.BenchmarkRun.go"
+    monkeypatch.setattr(go, lambda _: seen.append(torch.get_num_threads()))
     resume_run(folder, RunOptions())
     assert (seen, torch.get_num_threads()) == ([2], 1)
 

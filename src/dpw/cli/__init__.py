@@ -12,7 +12,21 @@ from typing import Annotated, Any
 import typer
 
 from dpw import DpwError, __version__
-from dpw.cli import benchmarks, clip, compare, data, evaluate, learn, look, methods, predict, reproduce, run
+from dpw.cli import (
+    benchmarks,
+    clip,
+    cluster,
+    compare,
+    data,
+    evaluate,
+    learn,
+    look,
+    methods,
+    predict,
+    reproduce,
+    run,
+    sweep,
+)
 from dpw.cli.output import say, say_error
 
 CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's root of usage errors, which typer may carry itself
@@ -34,8 +48,10 @@ app.command()(learn.forget)
 app.command(epilog=run.SETTINGS)(run.run)
 app.command()(run.resume)
 app.command()(methods.methods)
+app.command()(cluster.status)
 app.command()(compare.compare)
 app.command()(reproduce.reproduce)
+app.command()(sweep.sweep)
 app.command()(look.report)
 app.command()(look.figures)
 app.command()(look.explain)

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from dpw.cli.cluster import Cluster
 from dpw.cli.learn import TEMPLATE, AllowDownload, Backbone, Json
 from dpw.cli.output import say, say_error
+from dpw.cli.predict_many import predict_many, refuse_mixture
 
 Classes = Annotated[
     str | None, typer.Option(help="Choose between these, separated by commas; learned or not.")
@@ -18,7 +20,9 @@ Template = Annotated[str, typer.Option(help="Prompt for --classes.")]
 
 def predict(
     model: Annotated[str, typer.Argument(help="A model folder, or a CLIP (with --classes).")],
-    images: Annotated[list[Path], typer.Argument(help="Image files, and folders of them at any depth.")],
+    images: Annotated[
+        list[Path] | None, typer.Argument(help="Image files, and folders of them at any depth.")
+    ] = None,
     classes: Classes = None,
     template: Template = TEMPLATE,
     top: Annotated[int, typer.Option(min=1, help="How many classes to name for each image.")] = 1,
@@ -29,6 +33,13 @@ def predict(
     csv: Annotated[
         Path | None, typer.Option(help="Write a table; one that is there is continued after its last line.")
     ] = None,
+    source: Annotated[
+        str | None, typer.Option("--from", help="Many images: a folder, a .parquet file, or a bucket.")
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Option("--to", help="With --from: folder of Parquet files, one row an image.")
+    ] = None,
+    cluster: Cluster = None,
     backbone: Backbone = None,
     allow_download: AllowDownload = False,
     as_json: Json = False,
@@ -37,10 +48,17 @@ def predict(
     refuse_missing(model)
     from dpw import ContinualCLIP, InputError
 
+    refuse_mixture(images, source, target, csv, cluster)
+
     if classes is None and template != TEMPLATE:
         raise InputError(
             "--template has no effect without --classes: learned tasks have their own; leave it out"
         )
+    if source is not None and target is not None:
+        asked = (model, split_names(classes), template, top, unknown, backbone)
+        predict_many(asked, source, target, cluster, as_json)
+        return
+    assert images is not None, "refused before"
     learner = ContinualCLIP.from_pretrained(model, backbone=backbone, allow_download=allow_download)
     question = {"classes": split_names(classes), "template": template, "top": top, "unknown": unknown}
     if csv is None:

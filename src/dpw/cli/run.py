@@ -1,12 +1,22 @@
 """`dpw run` and `resume`: benchmarks with one command."""
 
+import itertools
 import json
-from itertools import product
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpw.cli.cluster import (
+    Cluster,
+    ClusterPlace,
+    Processes,
+    Reuse,
+    Threads,
+    refuse_without_cluster,
+    run_on_cluster,
+)
 from dpw.cli.learn import AllowDownload, CheckpointSeconds, Json, parse_settings, rarely
 from dpw.cli.output import say, say_error
 
@@ -40,7 +50,7 @@ def run(
     output: Annotated[Path | None, typer.Option(help="Folder of the run; runs/... by default.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of splits, draws and training (0).")] = None,
     seeds: Annotated[str | None, typer.Option(help="Several seeds, as 1,2,3.")] = None,
-    preset: Annotated[str, typer.Option(help="Preset of the method's settings.")] = "default",
+    preset: Annotated[str, typer.Option(help="Preset, or several separated by commas.")] = "default",
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as key=value.")] = None,
     data_root: Annotated[
         Path | None, typer.Option("--data-root", envvar="DPW_DATA", help="Folder of the public datasets.")
@@ -62,6 +72,10 @@ def run(
     gradient_accumulation: Annotated[int, rarely(help="Batches gathered for one step.")] = 1,
     workers: Annotated[int, rarely(help="Processes that read images.")] = 0,
     track: Annotated[list[str] | None, rarely(help="tensorboard, wandb or trackio.")] = None,
+    cluster: Cluster = None,
+    reuse: Reuse = None,
+    threads: Threads = None,
+    processes: Processes = None,
     checkpoint_seconds: CheckpointSeconds = 30.0,
     as_json: Json = False,
 ) -> None:
@@ -73,7 +87,6 @@ def run(
     common = {
         "benchmark": benchmark,
         "model": model or _default_model(benchmark),
-        "preset": preset,
         "settings": parse_settings(settings),
         "data_root": None if data_root is None else str(data_root),
         "protocol": protocol,
@@ -85,13 +98,15 @@ def run(
         "workers": workers,
         "trackers": track or [],
     }
-    several = len(methods) * len(many_seeds) * len(many_shots) > 1
     base = output or Path("runs") / Path(benchmark).stem
-    found = []
-    for name, few, number in product(methods, many_shots, many_seeds):
-        folder = base / _run_name(name, preset, few, number) if several or output is None else base
-        values = {**common, "method": name, "shots": few, "seed": number}
-        found.append(_start(values, folder, checkpoint_seconds))
+    grid = itertools.product(methods, preset.split(","), many_shots, many_seeds)
+    planned = _planned(common, list(grid), base, output is None)
+    if cluster is None:
+        refuse_without_cluster(threads, processes)
+        found = [_start(values, folder, checkpoint_seconds, reuse) for values, folder in planned]
+    else:
+        place = ClusterPlace(cluster, base, reuse, threads, processes, checkpoint_seconds)
+        found = run_on_cluster(planned, place)
     _show(found, as_json)
     if len(many_shots) > 1:
         from dpw.report.shots import write_shots
@@ -104,6 +119,18 @@ def _run_name(method: str, preset: str, shots: int | None, seed: int) -> str:
     own = method if preset == "default" else f"{method}-{preset.replace('/', '-')}"
     few = "" if shots is None else f"-shots{shots}"
     return f"{own}{few}-seed{seed}"
+
+
+def _planned(
+    common: dict[str, Any], grid: Sequence[tuple[str, str, int | None, int]], base: Path, apart: bool
+) -> list[tuple[dict[str, Any], Path]]:
+    """The settings and the folder of every run; several runs, or runs `apart`, have folders of their own."""
+    found = []
+    for method, preset, shots, seed in grid:
+        own = _run_name(method, preset, shots, seed)
+        values = {**common, "method": method, "preset": preset, "shots": shots, "seed": seed}
+        found.append((values, base / own if len(grid) > 1 or apart else base))
+    return found
 
 
 def _seeds(seed: int | None, seeds: str | None) -> list[int]:
@@ -143,19 +170,29 @@ def _default_model(benchmark: str) -> str:
     return found
 
 
-def _start(values: dict[str, Any], folder: Path, checkpoint_seconds: float) -> dict[str, Any]:
+def _start(
+    values: dict[str, Any], folder: Path, checkpoint_seconds: float, reuse: Path | None
+) -> dict[str, Any]:
     """One run, or what is left of it, from plain values."""
     from dpw.methods.config import build
     from dpw.runs.config import RunConfig
 
-    return run_in_terminal(build(RunConfig, values), folder, checkpoint_seconds)
+    return run_in_terminal(build(RunConfig, values), folder, checkpoint_seconds, reuse)
 
 
-def run_in_terminal(config: "RunConfig", folder: Path, checkpoint_seconds: float = 30.0) -> dict[str, Any]:
+def run_in_terminal(
+    config: "RunConfig", folder: Path, checkpoint_seconds: float = 30.0, reuse: Path | None = None
+) -> dict[str, Any]:
     """One run, or what is left of it, with a progress bar."""
+    from dataclasses import replace
+
     from dpw.runs.run import start_run
 
-    return _with_terminal(folder, checkpoint_seconds, lambda options: start_run(config, folder, options))
+    def work(options: Any) -> dict[str, Any]:
+        """Start it, with the learned tasks of a folder if one is given."""
+        return start_run(config, folder, replace(options, reuse=reuse))
+
+    return _with_terminal(folder, checkpoint_seconds, work)
 
 
 def _with_terminal(folder: Path, checkpoint_seconds: float, work: Any) -> dict[str, Any]:

@@ -79,3 +79,10 @@ def is_main_process() -> bool:
     from accelerate import PartialState
 
     return bool(PartialState().is_main_process)
+
+
+def process_count() -> int:
+    """How many processes share a training."""
+    from accelerate import PartialState
+
+    return int(PartialState().num_processes)

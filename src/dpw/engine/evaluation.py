@@ -55,8 +55,12 @@ class Evaluator:
         Across domains all are asked among the classes of all tasks, learned or not.
         """
         method.eval()
-        domains = [own_group(task) for task in tasks] if self.setting == "cross-domain" else []
+        domains = self.domains(tasks)
         return [self.test(method, task, domains) for task in tasks]
+
+    def domains(self, tasks: Sequence[Task]) -> list[ClassGroup]:
+        """The groups of all tasks, among which every image is asked across domains; else none."""
+        return [own_group(task) for task in tasks] if self.setting == "cross-domain" else []
 
     def test(self, method: Method, task: Task, domains: Sequence[ClassGroup] = ()) -> TestResult:
         """Accuracy on one test set; `domains` are the groups of all tasks in the cross-domain setting."""

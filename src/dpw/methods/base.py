@@ -123,6 +123,11 @@ class Method(nn.Module, ABC):
         self.feature_cache: FeatureCache | None = None  # given by an evaluation that asks about images again
         self._tokens: dict[ClassGroup, Tensor] = {}
 
+    @property
+    def independent(self) -> bool:
+        """Whether every task is learned as if it were the only one: in any order to the same tensors."""
+        return self.isolated
+
     def notices(self) -> list[str]:
         """What somebody who starts a training should know, one sentence each."""
         return []

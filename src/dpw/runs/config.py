@@ -57,6 +57,8 @@ class RunOptions:
     should_stop: Callable[[], bool] = never
     on_message: Callable[[str], None] = ignore_message
     allow_download: bool = False  # whether a run that is resumed may fetch the CLIP it names
+    reuse: Path | None = None  # a folder of learned tasks that runs in any order share
+    patience: float = 0.0  # seconds to wait for another process that writes into the run's folder
 
 
 def default_model(benchmark: str) -> str | None:

@@ -1,48 +1,22 @@
 """A benchmark run: a folder that can be stopped at any moment and goes on to the same bytes."""
 
-import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from dpw.clip.backbone import Backbone
-from dpw.data.pixels import PixelCache, cache_folder
-from dpw.engine.devices import is_main_process, make_accelerator, with_threads
-from dpw.engine.evaluation import Evaluator
-from dpw.engine.training import Trainer, training_identity
+from dpw.engine.devices import is_main_process, with_threads
 from dpw.errors import InputError
-from dpw.methods import METHODS, Method, MethodConfig, configure
+from dpw.methods import METHODS
 from dpw.methods.config import build, stored
-from dpw.methods.feature_cache import FeatureCache
-from dpw.runs.checks import (
-    check_before_learning,
-    conditions,
-    digests,
-    refuse_changed_data,
-    refuse_other_tasks,
-)
-from dpw.runs.config import (
-    UNNAMED,
-    RunConfig,
-    RunOptions,
-    check_trackers,
-    default_model,
-    load_run_benchmark,
-    method_config,
-    reference_data,
-    where_written,
-)
-from dpw.runs.notices import comparable_notice
-from dpw.runs.provenance import changed, environment, versions
-from dpw.runs.results import collect
-from dpw.storage import model_folder
-from dpw.storage.checkpoint import TrainingCheckpoint
-from dpw.storage.lock import writing
-from dpw.storage.logs import MetricsLog
+from dpw.runs.benchmark_run import BenchmarkRun
+from dpw.runs.checks import conditions, digests, refuse_changed_data
+from dpw.runs.config import UNNAMED, RunConfig, RunOptions, default_model, method_config
+from dpw.runs.provenance import environment, versions
+from dpw.storage.lock import waiting_to_write
 from dpw.storage.run_folder import RunFolder
 
 
@@ -109,33 +83,43 @@ def run_benchmark(
 
 def start_run(config: RunConfig, folder: Path, options: RunOptions | None = None) -> dict[str, Any]:
     """Begin a run in a new folder, or go on with the same run in an old one; gives the results."""
+    with run_opened(config, folder, options) as run:
+        return RunFolder(folder).checked_results() if run is None else run.go()
+
+
+def resume_run(folder: Path, options: RunOptions | None = None) -> dict[str, Any]:
+    """Go on with a run from where it stands; a finished run only gives its results."""
     files = RunFolder(folder)
+    files.read_run()  # a folder that is no run is refused before anything is made in it
+    with _only_writer(folder, options or RunOptions()):
+        run = _resumed(files, options or RunOptions())
+        if run is None:
+            return files.checked_results()
+        with with_threads(run.threads):
+            return run.go()
+
+
+@contextmanager
+def run_opened(
+    config: RunConfig, folder: Path, options: RunOptions | None = None
+) -> Iterator[BenchmarkRun | None]:
+    """A run begun in a new folder or found in an old one, ready to go; None if it is finished.
+
+    While it is open nobody else can write into its folder, and the number of threads is the run's own.
+    """
+    files, chosen = RunFolder(folder), options or RunOptions()
     if not files.started:
         files.refuse_unless_empty()
-    with _only_writer(folder):
+    with _only_writer(folder, chosen):
         if files.started and not _may_begin_anew(files, config):
             files.refuse_other(config.model_dump(mode="json"), UNNAMED)
-            return _resume(files, replace(options or RunOptions(), allow_download=True))
-        if not files.started:
-            files.refuse_unless_empty()
-        method = method_config(config)
-        run = _Run(files, config, method, options or RunOptions())
-        run.check()  # finds mistakes before anything is written
-        run.accelerator.wait_for_everyone()
-        if run.accelerator.is_main_process:
-            files.write_run(
-                {
-                    "settings": config.model_dump(mode="json"),
-                    "method_config": method.model_dump(mode="json"),
-                    "versions": versions(),
-                    "provenance": environment(run.accelerator.device),
-                    "benchmark": conditions(run.benchmark),
-                    "data": digests(run.benchmark),
-                    "directory": str(Path.cwd()),
-                    "threads": torch.get_num_threads(),
-                }
-            )
-        return run.go()
+            run = _resumed(files, replace(chosen, allow_download=True))
+        else:
+            if not files.started:
+                files.refuse_unless_empty()
+            run = _begun(files, config, chosen)
+        with with_threads(None if run is None else run.threads):
+            yield run
 
 
 def _may_begin_anew(files: RunFolder, config: RunConfig) -> bool:
@@ -143,211 +127,59 @@ def _may_begin_anew(files: RunFolder, config: RunConfig) -> bool:
     return files.untouched and files.read_run()["settings"] != config.model_dump(mode="json")
 
 
-def resume_run(folder: Path, options: RunOptions | None = None) -> dict[str, Any]:
-    """Go on with a run from where it stands; a finished run only gives its results."""
-    files = RunFolder(folder)
-    files.read_run()  # a folder that is no run is refused before anything is made in it
-    with _only_writer(folder):
-        return _resume(files, options)
+def _begun(files: RunFolder, config: RunConfig, options: RunOptions) -> BenchmarkRun:
+    """A new run, checked and written down; the lock of its folder is held."""
+    method = method_config(config)
+    run = BenchmarkRun(files, config, method, options)
+    run.check()  # finds mistakes before anything is written
+    run.accelerator.wait_for_everyone()
+    if run.accelerator.is_main_process:
+        files.write_run(
+            {
+                "settings": config.model_dump(mode="json"),
+                "method_config": method.model_dump(mode="json"),
+                "versions": versions(),
+                "provenance": environment(run.accelerator.device),
+                "benchmark": conditions(run.benchmark),
+                "data": digests(run.benchmark),
+                "directory": str(Path.cwd()),
+                "threads": torch.get_num_threads(),
+            }
+        )
+    return run
 
 
-def _resume(files: RunFolder, options: RunOptions | None) -> dict[str, Any]:
-    """Go on with a run whose lock is held."""
+def _resumed(files: RunFolder, options: RunOptions) -> BenchmarkRun | None:
+    """A run whose lock is held, as it stands; None if it is finished."""
     files.refuse_incomplete()
     content = files.read_run()
+    _stored_config(files, content)  # a method that is unknown here is refused even in a finished run
+    if files.finished:
+        return None
+    run = stored_run(files, options)
+    refuse_changed_data(files.path, content, run.benchmark)
+    if files.untouched:
+        run.check()
+    return run
+
+
+def stored_run(files: RunFolder, options: RunOptions | None = None) -> BenchmarkRun:
+    """The run that was begun in a folder, as it was described there; nobody's lock is asked for."""
+    content = files.read_run()
+    config = _stored_config(files, content)
+    method = stored(METHODS[config.method].config_class, content["method_config"])
+    chosen, directory = options or RunOptions(), content.get("directory")
+    return BenchmarkRun(files, config, method, chosen, directory, content.get("threads"))
+
+
+def _stored_config(files: RunFolder, content: Mapping[str, Any]) -> RunConfig:
+    """What a run was asked to do, if this version has its method."""
     config = build(RunConfig, content["settings"])
     if config.method not in METHODS:
         raise InputError(f"{files.path} is a run of method {config.method!r}, which this dpw does not have")
-    if files.finished:
-        return files.checked_results()
-    method = stored(METHODS[config.method].config_class, content["method_config"])
-    with with_threads(content.get("threads")):
-        run = _Run(files, config, method, options or RunOptions(), content.get("directory"))
-        refuse_changed_data(files.path, content, run.benchmark)
-        if files.untouched:
-            run.check()
-        return run.go()
+    return config
 
 
-def _only_writer(folder: Path) -> AbstractContextManager[Any]:
+def _only_writer(folder: Path, options: RunOptions) -> AbstractContextManager[Any]:
     """The lock of a run's folder; of several processes that share a run, the main one holds it."""
-    return writing(folder) if is_main_process() else nullcontext()
-
-
-class _Run:
-    """One run: learn a task, keep it, measure every test set, and so on to the last task."""
-
-    def __init__(
-        self,
-        folder: RunFolder,
-        config: RunConfig,
-        method_settings: MethodConfig,
-        options: RunOptions,
-        directory: str | None = None,
-    ) -> None:
-        """Load the benchmark's description and the backbone; paths are as written in `directory`."""
-        check_trackers(config.trackers)
-        self.folder, self.config, self.options = folder, config, options
-        self.method_settings = method_settings
-        self.benchmark = load_run_benchmark(config, directory)
-        self.accelerator = make_accelerator(
-            mixed_precision=config.mixed_precision,
-            gradient_accumulation_steps=config.gradient_accumulation,
-            log_with=list(config.trackers) or None,
-            project_dir=str(folder.path) if config.trackers else None,
-        )
-        clip, named_now = where_written(config.model, directory), not folder.started
-        backbone = Backbone.from_pretrained(clip, allow_download=named_now or options.allow_download)
-        self.backbone = backbone.to(self.accelerator.device)
-        self.cache = PixelCache(self.backbone.preprocessing, cache_folder())
-        self.log = folder.metrics if self.accelerator.is_main_process else MetricsLog()
-        self.timings = folder.timings if self.accelerator.is_main_process else MetricsLog()
-        self.evaluator = Evaluator(
-            self.cache,
-            self.accelerator,
-            self.benchmark.setting,
-            self.benchmark.merge_equal_names,
-            config.evaluation_batch,
-            options.should_stop,
-        )
-
-    def check(self) -> None:
-        """Read every image once and look at all that the settings name, before anything is learned."""
-        self.options.on_message("reading all images once")
-        given = reference_data(self.benchmark)
-        stop = self.options.should_stop
-        check_before_learning(self.benchmark, self.method_settings, given, self.cache, stop)
-
-    def go(self) -> dict[str, Any]:
-        """Do everything that is not yet done."""
-        if self.config.trackers:
-            self.accelerator.init_trackers("dpw", config={"run": str(self.config.model_dump(mode="json"))})
-        method, stored = self.stored_method()
-        method.reference = reference_data(self.benchmark)
-        method.feature_cache = FeatureCache()
-        rows = self.folder.read_rows()
-        refuse_other_tasks(self.folder.path, method, rows, self.benchmark)
-        self.rewind(method, rows, stored)
-        if not rows and not method.tasks:
-            self.notify(method)
-        zero_shot = self.zero_shot(method.feature_cache)
-        for index, task in enumerate(self.benchmark.tasks):
-            if index < len(rows):
-                continue
-            if index == len(method.tasks):
-                self.learn(method, index)
-            rows.append(self.measure(method, index, task.name))
-        self.accelerator.end_training()
-        return self.finish(method, rows, zero_shot)
-
-    def notify(self, method: Method) -> None:
-        """Say what somebody should know before this run begins."""
-        notices = method.notices()
-        if found := comparable_notice(self.config, self.benchmark.name, self.benchmark.protocol):
-            notices.append(found)
-        for notice in notices:
-            self.options.on_message(notice)
-
-    def stored_method(self) -> tuple[Method, Mapping[str, Any]]:
-        """The method with the tasks learned so far, and the model's JSON, which knows the log's length."""
-        model = self.folder.model
-        if model_folder.is_model(model):
-            method = model_folder.load_model(model, lambda kind, config, _: kind(self.backbone, config))
-            return method, model_folder.read_model(model)
-        return METHODS[self.config.method](self.backbone, self.method_settings), {}
-
-    def rewind(self, method: Method, rows: Sequence[Mapping[str, Any]], model: Mapping[str, Any]) -> None:
-        """Take the log back to the last thing that was committed: a row, a model, or a checkpoint."""
-        checkpoint = TrainingCheckpoint(self.folder.checkpoint, {})
-        if len(method.tasks) > len(rows):
-            checkpoint.clear()  # that task is learned; it only waits to be measured
-            self.log.rewind(model["log_bytes"], model.get("log_sha256"))
-        elif not checkpoint.exists:  # otherwise the checkpoint knows the log's length
-            last: Mapping[str, Any] = rows[-1] if rows else {"log_bytes": 0}
-            self.log.rewind(last["log_bytes"], last.get("log_sha256"))
-
-    def learn(self, method: Method, index: int) -> None:
-        """Fit one task and make it part of the model folder."""
-        task = self.benchmark.tasks[index]
-        trainer = Trainer(
-            cache=self.cache,
-            accelerator=self.accelerator,
-            seed=self.config.seed,
-            workers=self.config.workers,
-            checkpoint_seconds=self.options.checkpoint_seconds,
-            log=self.log,
-            callback=self.options.callback,
-            should_stop=self.options.should_stop,
-        )
-        identity = training_identity(method, task, self.config.seed)
-        checkpoint = TrainingCheckpoint(self.folder.checkpoint, identity)
-        began = time.monotonic()
-        position = trainer.fit(method, task, checkpoint)
-        self.timings.write(event="learn", task=task.name, seconds=time.monotonic() - began)
-        if position.best_epoch is not None:
-            self.log.write(
-                event="learned", task=task.name, epoch=position.best_epoch, accuracy=position.best_accuracy
-            )
-        if self.accelerator.is_main_process:
-            log = {"log_bytes": self.log.position(), "log_sha256": self.log.digest()}
-            model_folder.save_model(method, self.folder.model, log)
-            checkpoint.clear()
-
-    def measure(self, method: Method, index: int, name: str) -> dict[str, Any]:
-        """Evaluate every test set and commit the row."""
-        self.options.on_message(f"measuring all test sets after {name}")
-        began = time.monotonic()
-        tests = self.evaluator.row(method, self.benchmark.tasks)
-        self.timings.write(event="measure", task=name, seconds=time.monotonic() - began)
-        self.log.write(event="row", after=name, accuracy=[test.accuracy for test in tests])
-        row = {
-            "after": name,
-            "tests": [test.as_json() for test in tests],
-            "log_bytes": self.log.position(),
-            "log_sha256": self.log.digest(),
-            "parameters": method.parameter_count(),
-        }
-        if self.accelerator.is_main_process:
-            self.folder.write_row(index, row)
-        return row
-
-    def zero_shot(self, features: FeatureCache) -> list[float | None]:
-        """Accuracy of plain CLIP on every test set, measured once; its features are what routers look at."""
-        stored = self.folder.read_zero_shot()
-        if stored is not None:
-            return stored
-        self.options.on_message("measuring plain CLIP on all test sets")
-        plain = METHODS["zero-shot"](self.backbone, configure("zero-shot"))
-        plain.feature_cache = features
-        row = [test.accuracy for test in self.evaluator.row(plain, self.benchmark.tasks)]
-        if self.accelerator.is_main_process:
-            self.folder.write_zero_shot(row)
-        return row
-
-    def finish(
-        self, method: Method, rows: Sequence[Mapping[str, Any]], zero_shot: Sequence[float | None]
-    ) -> dict[str, Any]:
-        """Write the results of a complete run."""
-        content = collect(
-            config=self.config,
-            method=method,
-            benchmark=self.benchmark,
-            rows=rows,
-            zero_shot=zero_shot,
-            steps=self.folder.read_steps(),
-            provenance=self.provenance(),
-        )
-        if self.accelerator.is_main_process:
-            self.folder.write_results(content)
-        return content
-
-    def provenance(self) -> dict[str, Any]:
-        """What the run stands on, and what changed when it was resumed elsewhere or by another version."""
-        now = environment(self.accelerator.device)
-        started = self.folder.read_run().get("provenance", now)
-        return {
-            **started,
-            "changed": changed(started, now),
-            "clip": self.backbone.fingerprint(),
-            "data": digests(self.benchmark),
-        }
+    return waiting_to_write(folder, options.patience) if is_main_process() else nullcontext()

@@ -15,7 +15,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,10 @@ LONGEST = 1 << 20
 
 _held: dict[Path, "FolderLock"] = {}
 _guard = threading.RLock()
+
+
+class FolderBusyError(InputError):
+    """Somebody else writes into a folder; it can be tried again."""
 
 
 class FolderLock:
@@ -97,7 +101,7 @@ class FolderLock:
             except OSError as error:
                 holder = _parsed(os.pread(descriptor, LONGEST, 0))
                 os.close(descriptor)
-                raise InputError(_busy(self.folder, holder[0] if holder else {})) from error
+                raise FolderBusyError(_busy(self.folder, holder[0] if holder else {})) from error
             if locked and _is_at(descriptor, self.path):
                 self._begin(descriptor)
                 return
@@ -112,7 +116,7 @@ class FolderLock:
         for _ in range(100):
             left = _content(self.path)
             if left and not _is_dead(left[0]):
-                raise InputError(_busy(self.folder, left[0]) + f" (if it is not, delete {self.path})")
+                raise FolderBusyError(_busy(self.folder, left[0]) + f" (if it is not, delete {self.path})")
             if left is not None:
                 with suppress(FileNotFoundError):
                     self.path.unlink()
@@ -168,7 +172,7 @@ def writing(folder: Path) -> Iterator[FolderLock]:
     with _guard:
         lock = _held.get(key)
         if lock is not None and lock.thread != threading.get_ident():
-            raise InputError(_busy(folder, {"pid": os.getpid(), "host": socket.gethostname()}))
+            raise FolderBusyError(_busy(folder, {"pid": os.getpid(), "host": socket.gethostname()}))
         if lock is None:
             lock = _held[key] = FolderLock(key)
         lock.depth += 1
@@ -180,6 +184,23 @@ def writing(folder: Path) -> Iterator[FolderLock]:
             if not lock.depth:
                 _held.pop(key, None)
                 lock.release()
+
+
+@contextmanager
+def waiting_to_write(folder: Path, seconds: float) -> Iterator[FolderLock]:
+    """As `writing`, but with patience for another writer, who may be a worker that is about to end."""
+    deadline = time.monotonic() + seconds
+    with ExitStack() as stack:
+        while True:
+            try:
+                lock = stack.enter_context(writing(folder))
+                break
+            except (FolderBusyError, StorageError) as error:
+                gone = getattr(error, "errno", None) == errno.ENOENT  # its last writer has just removed it
+                if time.monotonic() > deadline or not (gone or isinstance(error, FolderBusyError)):
+                    raise
+                time.sleep(0.5)
+        yield lock
 
 
 def journal_of(path: Path) -> FolderLock | None:

@@ -27,6 +27,16 @@ class MetricsLog:
                     f"cannot write {self.path}: {error.strerror}; run the command again", error.errno
                 ) from error
 
+    def append(self, text: str) -> None:
+        """Add whole lines as they were written elsewhere."""
+        if self.path is not None and text:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(text)
+
+    def since(self, position: int) -> str:
+        """What was written after a position."""
+        return self._read()[position:].decode()
+
     def entries(self) -> list[dict[str, Any]]:
         """All lines as values; one that was cut off or damaged is passed over."""
         if self.path is None or not self.path.is_file():

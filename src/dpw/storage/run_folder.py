@@ -26,8 +26,14 @@ from dpw.storage.lock import is_own_name
 from dpw.storage.logs import MetricsLog
 from dpw.storage.schema import ResultsContent, RowContent, RunContent, ZeroShotContent, check_content
 
+CLUSTER_FILE = ".dpw-cluster.json"  # how far a cluster is, beside the runs it works on while it does
 RUN_HEADER: Mapping[str, Any] = {"format": files.FORMAT, "kind": "dpw-run"}
 RESULTS_HEADER: Mapping[str, Any] = {"format": files.FORMAT, "kind": "dpw-results"}
+
+
+def _is_own(name: str) -> bool:
+    """Whether a file says nothing but that somebody is at work here."""
+    return is_own_name(name) or name.startswith(CLUSTER_FILE.removesuffix(".json"))
 
 
 class Step(NamedTuple):
@@ -92,7 +98,7 @@ class RunFolder:
         """Make sure that nothing of somebody else's is in a folder where a run is to begin."""
         if not self.path.exists():
             return
-        if not self.path.is_dir() or any(not is_own_name(path.name) for path in self.path.iterdir()):
+        if not self.path.is_dir() or any(not _is_own(path.name) for path in self.path.iterdir()):
             raise InputError(f"{self.path} is not an empty folder: choose another --output")
 
     def write_run(self, content: Mapping[str, Any]) -> None:

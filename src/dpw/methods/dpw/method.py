@@ -65,6 +65,11 @@ class DPW(Method):
         self.register_buffer("down_text", None)
         self.running: RunningScores | None = None
 
+    @property
+    def independent(self) -> bool:
+        """Every task is learned for itself, but in the ablation where all of them train the same D."""
+        return self.config.adapter_down != "trained"
+
     # ------------------------------------------------------------------------------------ learning a task
 
     def begin_task(self, task: Task, images: TaskImages) -> None:

@@ -1,0 +1,270 @@
+"""Predictions for more images than one process can do: shards of images, one file of answers for each.
+
+Images are listed once and cut into shards. A shard is answered by one worker and written as one Parquet file
+that is there whole or not at all, under a name that only this shard has. So a shard that is answered again,
+because its worker died, replaces the same file: there is exactly one row for each image.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from dpw.data.root import image_files
+from dpw.errors import InputError
+from dpw.learner import ContinualCLIP
+from dpw.storage import files
+
+MANIFEST = "_dpw.json"
+COLUMNS = ("image", "class", "probability", "task", "confidence", "typicality", "error", "alternatives")
+SHARD = 2048  # images of one shard
+BYTES = "bytes"  # of a column of images in a Parquet file, as `datasets` writes them
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about every image: a model, and between which classes it chooses."""
+
+    model: str
+    classes: tuple[str, ...] | None = None
+    template: str = "a photo of a {}."
+    top: int = 1
+    unknown: float | None = None
+    backbone: str | None = None
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some of the images: files, or the rows of a Parquet file from `start` to `stop`."""
+
+    number: int
+    names: tuple[str, ...] = ()
+    table: str | None = None
+    start: int = 0
+    stop: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many images there are."""
+        return len(self.names) or self.stop - self.start
+
+    @property
+    def file(self) -> str:
+        """The file of its answers."""
+        return f"part-{self.number:06d}.parquet"
+
+
+# ------------------------------------------------------------------------------------- what is asked about
+
+
+def shards(source: str, size: int = SHARD) -> list[Shard]:
+    """The images of a folder, a Parquet file or a bucket (`s3://...`, `gs://...`), in an order that stays."""
+    if source.endswith(".parquet"):
+        import pyarrow.parquet as pq
+
+        system, path = _file_system(source)
+        rows = pq.ParquetFile(path, filesystem=system).metadata.num_rows
+        starts = range(0, rows, size)
+        return [
+            Shard(number, (), source, start, min(start + size, rows)) for number, start in enumerate(starts)
+        ]
+    names = _bucket_images(source) if "://" in source else map(str, image_files([Path(source)]))
+    return list(_cut(names, size))
+
+
+def _cut(names: Iterable[str], size: int) -> Iterator[Shard]:
+    """Names in shards of a size."""
+    held: list[str] = []
+    number = 0
+    for name in names:
+        held.append(name)
+        if len(held) == size:
+            yield Shard(number, tuple(held))
+            held, number = [], number + 1
+    if held:
+        yield Shard(number, tuple(held))
+
+
+def _file_system(source: str) -> tuple[Any, str]:
+    """The file system of an address and the path on it; plain paths are of this machine."""
+    from pyarrow import ArrowException, fs
+
+    try:
+        if "://" in source:
+            found: tuple[Any, str] = fs.FileSystem.from_uri(source)
+            return found
+        if not Path(source).exists():
+            raise InputError(f"there is no {source}: give a folder, a Parquet file or a bucket of images")
+        return fs.LocalFileSystem(), source
+    except (ArrowException, OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{source} cannot be opened ({reason}): mend the address or the rights") from error
+
+
+def _bucket_images(source: str) -> list[str]:
+    """The addresses of all images in a bucket below a prefix, sorted."""
+    from PIL import Image
+    from pyarrow import fs
+
+    system, path = _file_system(source)
+    found = system.get_file_info(fs.FileSelector(path, recursive=True))
+    known = tuple(Image.registered_extensions())
+    scheme = source.partition("://")[0]
+    names = [one.path for one in found if one.is_file and one.path.lower().endswith(known)]
+    return [f"{scheme}://{name}" for name in sorted(names)]
+
+
+# ------------------------------------------------------------------------------------------------ the answers
+
+
+@lru_cache(maxsize=1)
+def _learner(question: Question) -> ContinualCLIP:
+    """The model, loaded once in every process."""
+    return ContinualCLIP.from_pretrained(question.model, backbone=question.backbone, allow_download=False)
+
+
+def answer(shard: Shard, question: Question, folder: Path) -> dict[str, int]:
+    """Answer one shard and commit its file; gives how many images it has and how many could not be read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names, images = _images(shard)
+    found = _learner(question).predict_stream(
+        images,
+        classes=question.classes,
+        template=question.template,
+        top=question.top,
+        unknown=question.unknown,
+    )
+    rows = [{**one.as_json(), "image": name} for name, one in zip(names, found, strict=True)]
+    for row in rows:
+        row["alternatives"] = json.dumps(row["alternatives"])
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, schema=_schema()), sink)
+    files.write_bytes(folder / shard.file, sink.getvalue().to_pybytes())
+    failed = sum(row["error"] is not None for row in rows)
+    return {"shard": shard.number, "images": len(rows), "failed": failed, "worker": os.getpid()}
+
+
+def _schema() -> Any:
+    """The columns of an answer; alternatives are JSON."""
+    import pyarrow as pa
+
+    numbers = {"probability", "confidence", "typicality"}
+    return pa.schema([(name, pa.float64() if name in numbers else pa.string()) for name in COLUMNS])
+
+
+def _images(shard: Shard) -> tuple[list[str], Iterator[Any]]:
+    """The names of a shard's images, and the images one after another as they are asked for."""
+    if shard.table is not None:
+        return _table_images(shard)
+    if shard.names and "://" in shard.names[0]:
+        return list(shard.names), (_bucket_bytes(name) for name in shard.names)
+    return list(shard.names), (Path(name) for name in shard.names)
+
+
+def _bucket_bytes(name: str) -> bytes:
+    """The content of a file in a bucket; one that cannot be read is no image, and says so."""
+    try:
+        system, path = _file_system(name)
+        with system.open_input_file(path) as file:
+            content: bytes = file.read()
+            return content
+    except (OSError, InputError):
+        return b""
+
+
+def _table_images(shard: Shard) -> tuple[list[str], Iterator[Any]]:
+    """Rows of a Parquet file: a column of images (bytes, or the struct of `datasets`), and perhaps `path`."""
+    import pyarrow.parquet as pq
+
+    assert shard.table is not None
+    system, path = _file_system(shard.table)
+    file = pq.ParquetFile(path, filesystem=system)
+    names = [name for name in ("image", BYTES) if name in file.schema_arrow.names]
+    if not names:
+        raise InputError(
+            f"{shard.table} has the columns {', '.join(file.schema_arrow.names)}; one must be called image"
+        )
+    labels = "path" in file.schema_arrow.names
+    columns = [names[0], *(["path"] if labels else [])]
+    rows = [row for batch in _rows_between(file, columns, shard.start, shard.stop) for row in batch]
+    called = [str(row["path"]) if labels else f"row {shard.start + n}" for n, row in enumerate(rows)]
+    return called, (_content(row[names[0]]) for row in rows)
+
+
+def _rows_between(file: Any, columns: Sequence[str], start: int, stop: int) -> Iterator[list[dict[str, Any]]]:
+    """The rows of a Parquet file from start to stop; only the groups that hold them are read."""
+    first = 0
+    for group in range(file.metadata.num_row_groups):
+        count = file.metadata.row_group(group).num_rows
+        low, high = max(start, first), min(stop, first + count)
+        if low < high:
+            table = file.read_row_group(group, columns=list(columns))
+            yield table.slice(low - first, high - low).to_pylist()
+        first += count
+
+
+def _content(value: Any) -> bytes:
+    """The bytes of an image in a table; a missing one is no image."""
+    held = value.get(BYTES) if isinstance(value, dict) else value
+    return held if isinstance(held, bytes) else b""
+
+
+# ---------------------------------------------------------------------------------------------- all shards
+
+
+def prepare(source: str, question: Question, target: Path, size: int = SHARD) -> list[Shard]:
+    """The shards that are not answered yet; answers of another question or other images are refused."""
+    found = shards(source, size)
+    if not found:
+        raise InputError(f"{source} holds no images: give a folder, a Parquet file or a bucket of images")
+    digest = hashlib.sha256(json.dumps([asdict(one) for one in found]).encode()).hexdigest()
+    wanted = {"images": digest, "question": json.loads(json.dumps(asdict(question)))}
+    manifest = target / MANIFEST
+    if manifest.is_file():
+        stored = files.read_json(manifest, "folder of predictions")
+        if {key: stored.get(key) for key in wanted} != wanted:
+            raise InputError(
+                f"{target} holds answers to another question or about other images: choose another --to"
+            )
+    elif target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f"{target} is there already and no folder of predictions: choose another --to")
+    _learner(question).question(question.classes, question.template)  # mistakes are found before the work
+    files.write_json(manifest, {"format": files.FORMAT, **wanted})
+    return [one for one in found if not (target / one.file).is_file()]
+
+
+def predict_on_cluster(
+    ray: Any, left: Sequence[Shard], question: Question, target: Path, workers: int
+) -> Iterator[Mapping[str, int]]:
+    """Answer shards by Ray Data as they stream through a pool of workers, each with the model in memory."""
+    from ray.data import ActorPoolStrategy, DataContext
+
+    class Answering:
+        """One worker."""
+
+        def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+            """One shard."""
+            return answer(left[row["id"]], question, target)
+
+    context = DataContext.get_current()
+    context.enable_progress_bars = False
+    context.max_errored_blocks = 0
+    gpus = 1 if ray.cluster_resources().get("GPU") else 0
+    rows = ray.data.range(len(left), override_num_blocks=len(left))
+    answered = rows.map(
+        Answering,
+        compute=ActorPoolStrategy(min_size=1, max_size=min(workers, len(left))),
+        num_cpus=1,
+        num_gpus=gpus,
+        max_restarts=-1,
+        max_task_retries=-1,
+    )
+    yield from answered.iter_rows()

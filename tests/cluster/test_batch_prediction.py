@@ -1,0 +1,93 @@
+"""Shards of images: one row for each image, errors kept, and a second call does only what is missing."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpw.cluster.batch_prediction import Question, answer, prepare, shards
+from dpw.errors import InputError
+
+
+def answered(source, question, target, size=10):
+    """Answer what is left in this process; gives the shards that were."""
+    left = prepare(str(source), question, target, size)
+    for shard in left:
+        answer(shard, question, target)
+    return left
+
+
+@pytest.fixture
+def photos(toy, tmp_path):
+    """Twelve images and one that is none."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number, path in enumerate(sorted((toy / "data" / "birds" / "test").rglob("*.png"))):
+        (folder / f"{number:02d}.png").write_bytes(path.read_bytes())
+    (folder / "05.png").write_bytes(b"no image")
+    return folder
+
+
+def test_a_folder_has_one_row_for_each_image(saved, photos, tmp_path):
+    model, folder = saved
+    answered(photos, Question(str(folder)), tmp_path / "out.parquet", size=5)
+    rows = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    names = sorted(str(path) for path in photos.iterdir())
+    assert [row["image"] for row in rows] == names
+    wrong = [row for row in rows if row["error"]]
+    assert [row["image"] for row in wrong] == [str(photos / "05.png")]
+    expected = model.predict(names[0], top=1)
+    assert rows[0]["class"] == expected.label and rows[0]["probability"] == pytest.approx(
+        expected.probability
+    )
+
+
+def test_a_second_call_answers_only_what_is_missing(saved, photos, tmp_path):
+    question, target = Question(str(saved[1])), tmp_path / "out.parquet"
+    assert len(answered(photos, question, target, size=5)) == 3
+    (target / "part-000001.parquet").unlink()
+    assert [shard.number for shard in answered(photos, question, target, size=5)] == [1]
+    with pytest.raises(InputError, match="another question"):
+        prepare(str(photos), Question(str(saved[1]), top=2), target, 5)
+    (photos / "99.png").write_bytes(b"")
+    with pytest.raises(InputError, match="other images"):
+        prepare(str(photos), question, target, 5)
+
+
+@pytest.mark.parametrize("struct", [True, False], ids=["datasets", "bytes"])
+def test_a_table_of_images_is_read_group_by_group(saved, photos, tmp_path, struct):
+    content = [path.read_bytes() for path in sorted(photos.iterdir())]
+    images = [{"bytes": one, "path": None} for one in content] if struct else content
+    table = pa.table({"image": images, "path": [f"n{number}" for number in range(len(content))]})
+    pq.write_table(table, tmp_path / "images.parquet", row_group_size=4)
+    assert [shard.count for shard in shards(str(tmp_path / "images.parquet"), 5)] == [5, 5, 2]
+    answered(tmp_path / "images.parquet", Question(str(saved[1])), tmp_path / "out", size=5)
+    rows = pq.read_table(tmp_path / "out").to_pylist()
+    assert [row["image"] for row in rows] == [f"n{number}" for number in range(12)]
+    assert [number for number, row in enumerate(rows) if row["error"]] == [5]
+
+
+def test_a_bucket_is_read_by_its_address(saved, photos, tmp_path):
+    answered(f"file://{photos}", Question(str(saved[1])), tmp_path / "out")
+    rows = pq.read_table(tmp_path / "out").to_pylist()
+    assert len(rows) == 12 and sum(row["error"] is not None for row in rows) == 1
+    assert rows[0]["image"].startswith("file://")
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [("nowhere.parquet", "there is no"), ("nonsense://b/x", "cannot be opened")],
+)
+def test_what_is_not_there_is_one_sentence(saved, tmp_path, source, sentence):
+    given = source if "://" in source else str(tmp_path / source)
+    with pytest.raises(InputError, match=sentence):
+        prepare(given, Question(str(saved[1])), tmp_path / "out")
+
+
+def test_a_table_without_images_and_a_foreign_target_are_refused(saved, photos, tmp_path):
+    pq.write_table(pa.table({"text": ["a"]}), tmp_path / "words.parquet")
+    with pytest.raises(InputError, match="one must be called image"):
+        answered(tmp_path / "words.parquet", Question(str(saved[1])), tmp_path / "out")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="no folder of predictions"):
+        prepare(str(photos), Question(str(saved[1])), tmp_path / "mine")
