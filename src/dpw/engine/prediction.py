@@ -10,6 +10,7 @@ from torch import Tensor
 from dpw.data.image_like import image_batches
 from dpw.data.images import Images
 from dpw.data.pixels import PixelCache, read_images
+from dpw.engine.invariance import BatchInvariance
 from dpw.errors import InputError
 from dpw.methods.base import Method
 from dpw.methods.candidates import Candidates
@@ -92,7 +93,7 @@ def _predict_batch(
     """Predictions for a batch of pixels."""
     method.eval()
     images, tasks = Images.of(pixels), method.task_names
-    with torch.inference_mode():
+    with torch.inference_mode(), BatchInvariance():
         logits = method.logits(images, candidates).float().cpu()
         route = method.route(images)
         typical = _typicality(method, images, route, unknown)
