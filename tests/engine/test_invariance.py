@@ -35,6 +35,7 @@ def test_products_and_functions_are_those_of_torch(dtype):
     x, weight, bias = (torch.randn(*shape, dtype=dtype) for shape in ((3, 5, 48), (32, 48), (32,)))
     square = torch.randn(48, 48, dtype=dtype).tril() + 20 * torch.eye(48, dtype=dtype)
     linear, logsigmoid = torch.nn.functional.linear, torch.nn.functional.logsigmoid
+    attention = torch.nn.functional.scaled_dot_product_attention
     wanted = [
         lambda: linear(x, weight, bias),
         lambda: linear(x, weight),
@@ -46,6 +47,8 @@ def test_products_and_functions_are_those_of_torch(dtype):
         lambda: torch.linalg.solve_triangular(square, x[0].T, upper=False),
         lambda: torch.einsum("bk,nk->bn", x[0], weight),
         lambda: torch.einsum("bnk,bmk->bnm", x, x),
+        lambda: attention(x[:, :1], x, x),
+        lambda: attention(x, x, x, is_causal=True),
         lambda: x.sigmoid(),
         lambda: x.exp(),
         lambda: x.abs().log(),

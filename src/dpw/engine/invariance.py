@@ -87,6 +87,14 @@ def _solve_triangular(matrix: Tensor, right: Tensor, **options: bool) -> Tensor:
     return solved[..., :columns]
 
 
+def _attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+    """Attention; a single query, such as [CLS] in the last block, is asked `ROWS` times."""
+    attend = F.scaled_dot_product_attention
+    if q.shape[-2] != 1 or options.get("is_causal"):
+        return attend(q, k, v, **options)
+    return attend(q.expand(*q.shape[:-2], ROWS, q.shape[-1]), k, v, **options)[..., :1, :]
+
+
 def _by_element(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """An element-wise function over whole vectors of elements in a row."""
 
@@ -103,6 +111,7 @@ _IN_BLOCKS: dict[Callable[..., Any], Callable[..., Any]] = {
     F.linear: _linear,
     torch.addmm: _addmm,
     torch.einsum: _einsum,
+    F.scaled_dot_product_attention: _attention,
     torch.linalg.solve_triangular: _solve_triangular,
     **dict.fromkeys((torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__), _matmul),
     **dict.fromkeys((torch.mm, torch.Tensor.mm), _matmul),

@@ -81,13 +81,13 @@ def predict_images(
         if readable:
             batch = torch.from_numpy(pixels[readable]).to(method.backbone.device)
             chosen_names = [names[row] for row in readable]
-            found = _predict_batch(method, batch, chosen_names, candidates, top, unknown)
+            found = predict_pixels(method, batch, chosen_names, candidates, top, unknown)
         by_row = dict(zip(readable, found, strict=True))
         failed = {row: Prediction(names[row], error=str(error)) for row, error in errors.items()}
         yield from (failed[row] if row in failed else by_row[row] for row in range(len(chosen)))
 
 
-def _predict_batch(
+def predict_pixels(
     method: Method, pixels: Tensor, names: list[str], candidates: Candidates, top: int, unknown: float | None
 ) -> list[Prediction]:
     """Predictions for a batch of pixels."""
