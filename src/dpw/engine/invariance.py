@@ -34,11 +34,11 @@ class BatchInvariance(TorchFunctionMode):
     def __torch_function__(
         self,
         func: Callable[..., Any],
-        types: Sequence[type],  # noqa: ARG002
+        types: Sequence[type],
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Carry a function of torch out, in whole blocks of rows where it is one whose kernel depends on them."""
+        """Carry a function out, in whole blocks of rows where its kernel depends on their number."""
         return _IN_BLOCKS.get(func, func)(*args, **(kwargs or {}))
 
 
@@ -71,7 +71,7 @@ def _matmul(x: Tensor, other: Tensor) -> Tensor:
 
 
 def _einsum(equation: str, x: Tensor, *others: Tensor) -> Tensor:
-    """`torch.einsum` over whole blocks of rows, where the rows of the first operand are those of the result."""
+    """`torch.einsum` over whole blocks of rows, where the first operand has the rows of the result."""
     first, *rest = equation.split("->")[0].split(",")
     rows = first[0]
     if not equation.split("->")[-1].startswith(rows) or any(rows in one for one in rest):

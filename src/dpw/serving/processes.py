@@ -1,0 +1,159 @@
+"""Several server processes on one port: started, watched, restarted and ended together."""
+
+import multiprocessing
+import os
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpw.errors import DpwError, InputError
+from dpw.serving.metrics import Metrics, make_shared
+from dpw.serving.server import Say, ServeSettings, address_of, greeting, listen, run_process
+from dpw.serving.watching import ModelWatcher
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+RESTART_SECONDS = 1.0  # before a process that died is started again
+
+
+class Worker:
+    """One process of the server, with a pipe on which it says that it is ready or why it cannot be."""
+
+    def __init__(
+        self, settings: ServeSettings, bound: socket.socket, say: Say, number: int, numbers: Path
+    ) -> None:
+        """Start it on a socket of its own."""
+        spawn = multiprocessing.get_context("spawn")
+        self.number, self.bound = number, bound
+        self.pipe, other = spawn.Pipe()
+        self.process: SpawnProcess = spawn.Process(
+            target=_work, args=(settings, bound, say, number, numbers, other), name=f"dpw-serve-{number}"
+        )
+        self.process.start()
+        other.close()
+
+    def hear(self) -> str:
+        """Wait until it takes requests; gives its greeting.
+
+        Raises:
+            InputError: it cannot, in its own words.
+        """
+        try:
+            ready, sentence = self.pipe.recv()
+        except EOFError:
+            self.process.join()
+            raise InputError(
+                f"process {self.number} of the server ended with code {self.process.exitcode} while starting"
+            ) from None
+        if not ready:
+            raise InputError(sentence)
+        return str(sentence)
+
+
+def supervise(settings: ServeSettings, say: Say) -> None:
+    """Serve by several processes until a signal comes; one that dies is started again.
+
+    Raises:
+        InputError: a process cannot start.
+    """
+    if not hasattr(socket, "SO_REUSEPORT"):
+        raise InputError("this system cannot share a port among processes: leave --processes out")
+    threads = settings.threads or max(1, (os.cpu_count() or 1) // settings.processes)
+    first = listen(settings.host, settings.port, shared=True)
+    port = first.getsockname()[1]
+    sockets = [first, *(listen(settings.host, port, shared=True) for _ in range(settings.processes - 1))]
+    settings = replace(settings, threads=threads, port=port)
+    with tempfile.TemporaryDirectory(prefix="dpw-serve-") as folder, _asked_to_end() as ended:
+        numbers = Path(folder) / "metrics"
+        make_shared(numbers, settings.processes)
+        workers = [Worker(settings, one, say, number, numbers) for number, one in enumerate(sockets)]
+        try:
+            greetings = [worker.hear() for worker in workers]
+            say(greetings[0])
+            _watch(
+                workers,
+                ended,
+                lambda worker: Worker(settings, worker.bound, say, worker.number, numbers),
+                say,
+            )
+        finally:
+            _end(workers, settings.grace_seconds + 5)
+
+
+def _watch(
+    workers: list[Worker], ended: threading.Event, again: Callable[[Worker], Worker], say: Say
+) -> None:
+    """Start processes that die again, until the server is asked to end."""
+    while not ended.is_set():
+        wait([worker.process.sentinel for worker in workers], timeout=0.5)
+        for index, worker in enumerate(workers):
+            if worker.process.exitcode is None or ended.is_set():
+                continue
+            say(f"process {worker.number} ended with code {worker.process.exitcode}: starting it again")
+            worker.pipe.close()
+            time.sleep(RESTART_SECONDS)
+            workers[index] = again(worker)
+
+
+def _end(workers: list[Worker], seconds: float) -> None:
+    """Ask all to finish what they accepted, and end those that do not."""
+    for worker in workers:
+        if worker.process.exitcode is None:
+            worker.process.terminate()
+    deadline = time.monotonic() + seconds
+    for worker in workers:
+        worker.process.join(max(0.1, deadline - time.monotonic()))
+        if worker.process.exitcode is None:
+            worker.process.kill()
+            worker.process.join()
+
+
+@contextmanager
+def _asked_to_end() -> Iterator[threading.Event]:
+    """An event that is set by SIGINT or SIGTERM."""
+    ended = threading.Event()
+    both = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda *_: ended.set()) for number in both]
+    try:
+        yield ended
+    finally:
+        for number, handler in zip(both, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _work(
+    settings: ServeSettings, bound: socket.socket, say: Say, number: int, numbers: Path, pipe: Connection
+) -> None:
+    """The life of one process; it ends when its parent does, however that ends."""
+
+    def ready(watcher: ModelWatcher) -> None:
+        """Tell the parent."""
+        pipe.send((True, greeting(settings, address_of(bound), watcher)))
+
+    def follow(server: "Server") -> None:
+        """End when the other side of the pipe is gone."""
+        threading.Thread(target=_end_with_parent, args=(server, pipe), daemon=True).start()
+
+    try:
+        metrics = Metrics(numbers, number, settings.processes)
+        run_process(settings, bound, say, on_ready=ready, on_server=follow, metrics=metrics)
+    except DpwError as error:
+        pipe.send((False, str(error)))
+
+
+def _end_with_parent(server: "Server", pipe: Connection) -> None:
+    """Wait for the end of the pipe, on which the parent never sends, and let the server finish."""
+    try:
+        pipe.recv()
+    except (EOFError, OSError):
+        server.should_exit = True
