@@ -55,11 +55,11 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return out[:count].view(*x.shape[:-1], len(weight))
 
 
-def _addmm(bias: Tensor, x: Tensor, weight: Tensor, **factors: float) -> Tensor:
+def _addmm(bias: Tensor, x: Tensor, weight: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """`torch.addmm` with a bias for all rows, over whole blocks of rows."""
     if bias.dim() != 1:
-        return torch.addmm(bias, x, weight, **factors)
-    return torch.addmm(bias, _rows(x), weight, **factors)[: len(x)]
+        return torch.addmm(bias, x, weight, beta=beta, alpha=alpha)
+    return torch.addmm(bias, _rows(x), weight, beta=beta, alpha=alpha)[: len(x)]
 
 
 def _matmul(x: Tensor, other: Tensor) -> Tensor:
@@ -83,7 +83,8 @@ def _einsum(equation: str, x: Tensor, *others: Tensor) -> Tensor:
 def _solve_triangular(matrix: Tensor, right: Tensor, **options: bool) -> Tensor:
     """`torch.linalg.solve_triangular` over whole blocks of columns."""
     columns = right.shape[-1]
-    solved = torch.linalg.solve_triangular(matrix, F.pad(right, (0, -columns % ROWS)), **options)
+    filled = F.pad(right, (0, -columns % ROWS))
+    solved: Tensor = torch.linalg.solve_triangular(matrix, filled, **options)
     return solved[..., :columns]
 
 

@@ -6,7 +6,7 @@ OPTIONS: dict[str, Any] = {
     "classes": {
         "type": "array",
         "items": {"type": "string"},
-        "description": "Choose between these, learned or not; all learned ones by default. In a form also A,B.",
+        "description": "Choose between these, learned or not; all learned ones by default. In a form: A,B.",
     },
     "template": {
         "type": "string",

@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -34,7 +34,7 @@ class Worker:
     ) -> None:
         """Start it on a socket of its own."""
         spawn = multiprocessing.get_context("spawn")
-        self.number, self.bound = number, bound
+        self.number = number
         self.pipe, other = spawn.Pipe()
         self.process: SpawnProcess = spawn.Process(
             target=_work, args=(settings, bound, say, number, numbers, other), name=f"dpw-serve-{number}"
@@ -69,25 +69,33 @@ def supervise(settings: ServeSettings, say: Say) -> None:
     if not hasattr(socket, "SO_REUSEPORT"):
         raise InputError("this system cannot share a port among processes: leave --processes out")
     threads = settings.threads or max(1, (os.cpu_count() or 1) // settings.processes)
-    first = listen(settings.host, settings.port, shared=True)
-    port = first.getsockname()[1]
-    sockets = [first, *(listen(settings.host, port, shared=True) for _ in range(settings.processes - 1))]
-    settings = replace(settings, threads=threads, port=port)
-    with tempfile.TemporaryDirectory(prefix="dpw-serve-") as folder, _asked_to_end() as ended:
-        numbers = Path(folder) / "metrics"
-        make_shared(numbers, settings.processes)
-        workers = [Worker(settings, one, say, number, numbers) for number, one in enumerate(sockets)]
-        try:
-            greetings = [worker.hear() for worker in workers]
-            say(greetings[0])
-            _watch(
-                workers,
-                ended,
-                lambda worker: Worker(settings, worker.bound, say, worker.number, numbers),
-                say,
-            )
-        finally:
-            _end(workers, settings.grace_seconds + 5)
+    with ExitStack() as open_now:
+        folder = open_now.enter_context(tempfile.TemporaryDirectory(prefix="dpw-serve-"))
+        ended = open_now.enter_context(_asked_to_end())
+        sockets: list[socket.socket] = []
+        for _ in range(settings.processes):  # the first finds the port, the others share it
+            port = sockets[0].getsockname()[1] if sockets else settings.port
+            sockets.append(open_now.enter_context(listen(settings.host, port, shared=True)))
+        _run(replace(settings, threads=threads), sockets, Path(folder) / "metrics", ended, say)
+
+
+def _run(
+    settings: ServeSettings, sockets: list[socket.socket], numbers: Path, ended: threading.Event, say: Say
+) -> None:
+    """Start a process on each socket, keep them running, and end them together."""
+
+    def start(number: int) -> Worker:
+        """One process."""
+        return Worker(settings, sockets[number], say, number, numbers)
+
+    make_shared(numbers, settings.processes)
+    workers = [start(number) for number in range(settings.processes)]
+    try:
+        greetings = [worker.hear() for worker in workers]
+        say(greetings[0])
+        _watch(workers, ended, lambda worker: start(worker.number), say)
+    finally:
+        _end(workers, settings.grace_seconds + 5)
 
 
 def _watch(

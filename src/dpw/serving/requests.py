@@ -73,23 +73,29 @@ async def _from_form(request: Request, most_images: int) -> tuple[list[bytes], l
         if "Too many files" in str(reason):
             raise RefusedError(413, f"too many images in one request: send at most {most_images}") from error
         raise RefusedError(400, f"the form cannot be read ({reason}): send {FORM} as curl -F does") from error
+    try:
+        return await _taken_apart(form)
+    finally:
+        await form.close()
+
+
+async def _taken_apart(form: FormData) -> tuple[list[bytes], list[str], dict[str, Any]]:
+    """Files with their names, and the other fields."""
     images: list[bytes] = []
     names: list[str] = []
     options: dict[str, Any] = {}
     for key, value in form.multi_items():
+        _known(key)
         if isinstance(value, UploadFile):
-            _known(key)
             images.append(await value.read())
             names.append(value.filename or f"image {len(names)}")
-        elif key == "classes":
-            options.setdefault("classes", []).extend(
-                name.strip() for name in value.split(",") if name.strip()
-            )
-        elif key == "images":
+        elif key in ("image", "images"):
             raise RefusedError(400, "images must be files: send them as curl -F images=@photo.jpg does")
+        elif key == "classes":
+            given = [name.strip() for name in value.split(",")]
+            options.setdefault("classes", []).extend(name for name in given if name)
         else:
-            options[_known(key)] = _number(value) if key in ("top", "unknown") else value
-    await form.close()
+            options[key] = _number(value) if key in ("top", "unknown") else value
     return images, names, options
 
 
