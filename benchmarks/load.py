@@ -67,7 +67,10 @@ def prepare(folder: Path) -> tuple[Path, Path]:
 def direct(model: Path, images: Path, seconds: float, processes: int) -> float:
     """Images a second of the model called in Python with its best batch, summed over processes."""
     words = [sys.executable, "-c", DIRECT, str(model), str(images), str(seconds), ",".join(map(str, BATCHES))]
-    running = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+    running = [
+        subprocess.Popen(words, stdout=subprocess.PIPE, text=True)  # noqa: S603
+        for _ in range(processes)
+    ]
     rates: list[dict[int, float]] = []
     for one in running:
         lines = one.communicate()[0].splitlines()
@@ -92,7 +95,7 @@ class Server:
             str(processes),
         ]
         words += ["--look-seconds", "0.2"]
-        self.process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)  # noqa: S603
         assert self.process.stderr is not None
         line = self.process.stderr.readline()
         found = re.search(r"at http://([^:]+):(\d+)", line)
@@ -158,11 +161,8 @@ def try_hard(model: Path, images: Path, requests: int, processes: int) -> list[s
     folder = model.parent / "served"
     shutil.copytree(model, folder)
     server, ended = Server(folder, processes), threading.Event()
-    teacher = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.load_teacher", str(folder), str(images)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    words = [sys.executable, "-m", "benchmarks.load_teacher", str(folder), str(images)]
+    teacher = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)  # noqa: S603
     trial = Trial(images, requests)
 
     def listen() -> None:

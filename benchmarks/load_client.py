@@ -93,8 +93,8 @@ class Trial:
         lost = self.requests - len(self.answers)
         by_model = len({model for _, model, _ in self.answers})
         lines = [
-            f"{self.requests} requests: {lost} lost, {len(self.errors)} errors, {len(wrong)} answers that differ "
-            f"from dpw predict, {by_model} states of the model answered, {self.retries} times 429, "
+            f"{self.requests} requests: {lost} lost, {len(self.errors)} errors, {len(wrong)} answers that "
+            f"differ from dpw predict, {by_model} states of the model answered, {self.retries} times 429, "
             f"{self.hung_up} clients hung up",
             f"meanwhile: {', '.join(f'{count} x {event}' for event, count in sorted(self.events.items()))}",
         ]

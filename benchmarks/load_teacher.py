@@ -1,4 +1,4 @@
-"""Changes a model folder while it is served: teaches, forgets, damages, mends; tells what every state answers."""
+"""Teaches, damages, mends and forgets in a model folder while it is served; tells what each state answers."""
 
 import json
 import random

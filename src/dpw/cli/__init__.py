@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from dpw import DpwError, __version__
-from dpw.cli import benchmarks, compare, data, evaluate, learn, look, predict, reproduce, run, serve
+from dpw.cli import benchmarks, compare, data, evaluate, learn, look, play, predict, reproduce, run, serve
 from dpw.cli.output import say, say_error
 
 CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's root of usage errors, which typer may carry itself
@@ -40,6 +40,7 @@ app.command()(look.report)
 app.command()(look.figures)
 app.command()(look.explain)
 app.command()(serve.serve)
+app.command()(play.play)
 app.command("benchmarks")(benchmarks.benchmarks)
 app.add_typer(data.app, name="data")
 

@@ -2,13 +2,12 @@
 
 import multiprocessing
 import os
-import signal
 import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from dpw.errors import DpwError, InputError
 from dpw.serving.metrics import Metrics, make_shared
-from dpw.serving.server import Say, ServeSettings, address_of, greeting, listen, run_process
+from dpw.serving.server import Say, ServeSettings, address_of, asked_to_end, greeting, listen, run_process
 from dpw.serving.watching import ModelWatcher
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def supervise(settings: ServeSettings, say: Say) -> None:
     threads = settings.threads or max(1, (os.cpu_count() or 1) // settings.processes)
     with ExitStack() as open_now:
         folder = open_now.enter_context(tempfile.TemporaryDirectory(prefix="dpw-serve-"))
-        ended = open_now.enter_context(_asked_to_end())
+        ended = open_now.enter_context(asked_to_end())
         sockets: list[socket.socket] = []
         for _ in range(settings.processes):  # the first finds the port, the others share it
             port = sockets[0].getsockname()[1] if sockets else settings.port
@@ -124,19 +123,6 @@ def _end(workers: list[Worker], seconds: float) -> None:
         if worker.process.exitcode is None:
             worker.process.kill()
             worker.process.join()
-
-
-@contextmanager
-def _asked_to_end() -> Iterator[threading.Event]:
-    """An event that is set by SIGINT or SIGTERM."""
-    ended = threading.Event()
-    both = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, lambda *_: ended.set()) for number in both]
-    try:
-        yield ended
-    finally:
-        for number, handler in zip(both, before, strict=True):
-            signal.signal(number, handler)
 
 
 def _work(

@@ -165,6 +165,19 @@ def _signals_end_quietly() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def asked_to_end() -> Iterator[threading.Event]:
+    """An event that is set by SIGINT or SIGTERM."""
+    ended = threading.Event()
+    both = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda *_: ended.set()) for number in both]
+    try:
+        yield ended
+    finally:
+        for number, handler in zip(both, before, strict=True):
+            signal.signal(number, handler)
+
+
 def _nothing(number: int, frame: Any) -> None:
     """A signal that was obeyed already."""
 
