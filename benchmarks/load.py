@@ -174,6 +174,8 @@ def try_hard(model: Path, images: Path, requests: int, processes: int) -> list[s
                 trial.expected[told["model"]] = told["answers"]
 
     threading.Thread(target=listen, daemon=True).start()
+    while not trial.expected:
+        time.sleep(0.1)
 
     async def run() -> None:
         """All clients, and those who hang up."""
@@ -186,7 +188,7 @@ def try_hard(model: Path, images: Path, requests: int, processes: int) -> list[s
     asyncio.run(run())
     seconds = time.perf_counter() - began
     teacher.send_signal(signal.SIGTERM)
-    teacher.wait(60)
+    teacher.wait(120)
     time.sleep(0.5)
     code = server.stop()
     refusals = sum("refused" in line for line in server.lines)

@@ -40,12 +40,15 @@ def damage(folder: Path, draw: random.Random) -> tuple[Path, bytes]:
 
 
 def main() -> None:
-    """Change the folder until somebody ends this."""
+    """Change the folder until somebody ends this, then finish the round, so that every state is told."""
     folder, images = Path(sys.argv[1]), Path(sys.argv[2])
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    asked: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
     tell("start", folder, images)
     draw, task = random.Random(0), dpw.load_benchmark("mini", order=["digits"], shots=2).tasks[0]
-    for turn in range(1_000_000):
+    turn = 0
+    while not asked:
+        turn += 1
         learner = dpw.ContinualCLIP.from_pretrained(folder)
         learner.learn(task, seed=turn % 5)
         learner.save_pretrained(folder)

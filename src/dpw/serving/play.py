@@ -35,6 +35,9 @@ CSS = """
 .dark .dpw-bad { color: #ff8a80; }
 meter, progress { width: 100%; height: .8rem; }
 td meter { width: 8rem; }
+.gradio-container {
+  --font: system-ui, sans-serif; --font-mono: ui-monospace, monospace; font-family: var(--font);
+}
 .gradio-container { max-width: 70rem !important; margin: 0 auto; }
 .gradio-container table { display: block; overflow-x: auto; }
 .gradio-container th, .gradio-container td {
@@ -135,12 +138,12 @@ def _add_asking(desk: Desk) -> None:
             html.likelihoods_html(found.tasks),
         )
 
-    ask.click(answer, [files, classes, unknown], [answers, which])
-    classes.submit(answer, [files, classes, unknown], [answers, which])
-    files.upload(answer, [files, classes, unknown], [answers, which])
-    files.clear(answer, [files, classes, unknown], [answers, which])
-    answers.change(why, [files, which, classes], [kept, layer, picture, likely], show_progress="hidden")
-    which.input(why, [files, which, classes], [kept, layer, picture, likely], show_progress="minimal")
+    shown, reasons = [answers, which], [kept, layer, picture, likely]
+    asked = gr.on(
+        [ask.click, classes.submit, files.upload, files.clear], answer, [files, classes, unknown], shown
+    )
+    asked.then(why, [files, which, classes], reasons, show_progress="hidden")
+    which.input(why, [files, which, classes], reasons, show_progress="hidden")
     layer.release(_drawn, [kept, layer], picture, show_progress="hidden")
 
 
