@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test test-cluster test-real demo table lint types unit soak fuzz slow bench bench-quick site notebooks release-check format clean gallery
+.PHONY: test test-cluster test-real demo table lint types unit soak fuzz slow load bench bench-quick site notebooks release-check format clean gallery
 
 test: lint types unit
 
@@ -62,6 +62,10 @@ bench: $(STAMP)
 # The same on the tiny shape, in a few minutes.
 bench-quick: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.bench --quick --shapes tiny
+
+# Speed of `dpw serve` beside direct calls, then 20,000 checked requests with trouble; see docs/serve.md.
+load: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.load
 
 # The pictures of docs/gallery.md, from runs on the embedded model and benchmark.
 gallery: $(STAMP)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from dpw.analysis.drawings import overlay, show_image
 from dpw.analysis.explain import Explanation, TaskLikelihood, TokenWeights
+from dpw.errors import InputError
 from dpw.report.style import BLUE, GREY, need_matplotlib, style
 
 if TYPE_CHECKING:
@@ -42,6 +43,28 @@ def draw_explanation(data: Explanation) -> "Figure":
             for band in range(bands):
                 _blocks(parts[1 + band], data, band * columns, columns)
         _likelihoods(above[3], data.tasks)
+    return figure
+
+
+def draw_block(data: Explanation, block: int) -> "Figure":
+    """What the tokens took of one block, counted from 0: the image and both maps, large."""
+    need_matplotlib()
+    from matplotlib.figure import Figure
+
+    if data.tokens is None or not 0 <= block < len(data.tokens.prefix):
+        raise InputError(f"there is no block {block + 1} to show: this model has no weights by token for it")
+    with style():
+        figure = Figure(figsize=(7.6, 2.9), layout="constrained")
+        axes = figure.subplots(1, 3)
+        show_image(axes[0], data.pixels)
+        axes[0].set_title(_answer(data))
+        for axis, values, name in zip(
+            axes[1:], (data.tokens.prefix, data.tokens.adapter), ("prefixes", "adapter"), strict=True
+        ):
+            drawn = overlay(axis, data.pixels, values[block], 0.0, _top(values))
+            axis.set_title(f"{name}\nblock {block + 1}")
+            bar = figure.colorbar(drawn, ax=axis, orientation="horizontal", fraction=0.06, pad=0.03)
+            bar.ax.locator_params(nbins=3)
     return figure
 
 

@@ -22,9 +22,11 @@ from dpw.cli import (
     learn,
     look,
     methods,
+    play,
     predict,
     reproduce,
     run,
+    serve,
     sweep,
 )
 from dpw.cli.output import say, say_error
@@ -56,6 +58,8 @@ app.command()(look.report)
 app.command()(look.figures)
 app.command()(look.explain)
 app.command()(clip.clip)
+app.command()(serve.serve)
+app.command()(play.play)
 app.command("benchmarks")(benchmarks.benchmarks)
 app.add_typer(data.app, name="data")
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from dpw.data.image_like import image_batches
 from dpw.data.images import Images
 from dpw.data.pixels import PixelCache, read_images
+from dpw.engine.invariance import BatchInvariance
 from dpw.errors import InputError
 from dpw.methods.base import Method
 from dpw.methods.candidates import Candidates
@@ -80,19 +81,19 @@ def predict_images(
         if readable:
             batch = torch.from_numpy(pixels[readable]).to(method.backbone.device)
             chosen_names = [names[row] for row in readable]
-            found = _predict_batch(method, batch, chosen_names, candidates, top, unknown)
+            found = predict_pixels(method, batch, chosen_names, candidates, top, unknown)
         by_row = dict(zip(readable, found, strict=True))
         failed = {row: Prediction(names[row], error=str(error)) for row, error in errors.items()}
         yield from (failed[row] if row in failed else by_row[row] for row in range(len(chosen)))
 
 
-def _predict_batch(
+def predict_pixels(
     method: Method, pixels: Tensor, names: list[str], candidates: Candidates, top: int, unknown: float | None
 ) -> list[Prediction]:
     """Predictions for a batch of pixels."""
     method.eval()
     images, tasks = Images.of(pixels), method.task_names
-    with torch.inference_mode():
+    with torch.inference_mode(), BatchInvariance():
         logits = method.logits(images, candidates).float().cpu()
         route = method.route(images)
         typical = _typicality(method, images, route, unknown)

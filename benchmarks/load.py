@@ -1,0 +1,221 @@
+"""How much a server loses against the model called directly, and whether it ever gives a wrong answer.
+
+    python -m benchmarks.load [--requests 20000] [--seconds 20] [--output docs-table.md]
+
+First the speed: the model called in Python with its best batch, then `dpw serve` with 32 clients, by one
+process and by two, in turns. Then the trial: as many requests as asked for while the model folder is taught
+and forgotten, damaged and mended, and while other clients hang up. Every answer must equal, to the digit,
+what `dpw predict` says of that image with the state of the model that the answer names.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from benchmarks.load_client import Client, Trial, hang_up
+
+CLIENTS = 32
+BATCHES = (8, 16, 32, 64)
+IMAGES = 96
+
+DIRECT = """
+import sys, time
+from pathlib import Path
+from dpw import ContinualCLIP
+model, seconds = ContinualCLIP.from_pretrained(sys.argv[1]), float(sys.argv[3])
+images = [path.read_bytes() for path in sorted(Path(sys.argv[2]).glob("*.png"))]
+best = 0.0
+for batch in map(int, sys.argv[4].split(",")):
+    model.predict(images[:batch], top=3)
+    done, began = 0, time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        model.predict([images[(done + row) % len(images)] for row in range(batch)], top=3)
+        done += batch
+    best = max(best, done / (time.perf_counter() - began))
+    print(batch, done / (time.perf_counter() - began), flush=True)
+"""
+
+
+def prepare(folder: Path) -> tuple[Path, Path]:
+    """A model of three `mini` tasks, images of them and of a fourth one."""
+    import dpw
+
+    tasks = dpw.load_benchmark("mini", order=["signs", "flags", "materials", "digits"], shots=4).tasks
+    learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.iterations": 20})
+    for task in tasks[:3]:
+        learner.learn(task)
+    model, images = folder / "model", folder / "images"
+    learner.save_pretrained(model)
+    images.mkdir()
+    for task in tasks:
+        for index in range(IMAGES // len(tasks)):
+            task.test[index].image.save(images / f"{task.name}-{index:02d}.png")
+    return model, images
+
+
+def direct(model: Path, images: Path, seconds: float, processes: int) -> float:
+    """Images a second of the model called in Python with its best batch, summed over processes."""
+    words = [sys.executable, "-c", DIRECT, str(model), str(images), str(seconds), ",".join(map(str, BATCHES))]
+    running = [
+        subprocess.Popen(words, stdout=subprocess.PIPE, text=True)  # noqa: S603
+        for _ in range(processes)
+    ]
+    rates: list[dict[int, float]] = []
+    for one in running:
+        lines = one.communicate()[0].splitlines()
+        rates.append({int(batch): float(rate) for batch, rate in (line.split() for line in lines)})
+    return max(sum(rate[batch] for rate in rates) for batch in BATCHES)
+
+
+class Server:
+    """`dpw serve` in a process of its own."""
+
+    def __init__(self, model: Path, processes: int) -> None:
+        """Start it and wait for its address."""
+        words = [
+            sys.executable,
+            "-m",
+            "dpw",
+            "serve",
+            str(model),
+            "--port",
+            "0",
+            "--processes",
+            str(processes),
+        ]
+        words += ["--look-seconds", "0.2"]
+        self.process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)  # noqa: S603
+        assert self.process.stderr is not None
+        line = self.process.stderr.readline()
+        found = re.search(r"at http://([^:]+):(\d+)", line)
+        if found is None:
+            raise SystemExit(line + self.process.stderr.read())
+        self.host, self.port = found.group(1), int(found.group(2))
+        self.lines: list[str] = []
+        threading.Thread(target=lambda: self.lines.extend(self.process.stderr or ()), daemon=True).start()
+
+    def stop(self) -> int:
+        """End it as a system does; gives its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60)
+
+
+async def speed(server: Server, images: Path, seconds: float) -> dict[str, float]:
+    """Requests a second and latencies of 32 clients that ask one image after another."""
+    bodies = [path.read_bytes() for path in sorted(images.glob("*.png"))]
+    times: list[float] = []
+    until = time.perf_counter() + seconds
+
+    async def client(number: int) -> None:
+        """One client."""
+        async with Client(server.host, server.port) as one:
+            turn = number
+            while time.perf_counter() < until:
+                began = time.perf_counter()
+                status, _ = await one.predict(f"{turn}.png", bodies[turn % len(bodies)])
+                assert status == 200, status
+                times.append(time.perf_counter() - began)
+                turn += CLIENTS
+
+    await asyncio.gather(*(client(number) for number in range(CLIENTS)))
+    cuts = statistics.quantiles(times, n=100)
+    return {"rate": len(times) / seconds, "p50": cuts[49], "p95": cuts[94], "p99": cuts[98]}
+
+
+def compare(model: Path, images: Path, seconds: float, rounds: int) -> list[str]:
+    """A table of direct calls and the server, in turns, the median of each."""
+    lines = [
+        "| | images/s directly | requests/s served | ratio | p50 ms | p95 ms | p99 ms |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for processes in (1, 2):
+        found = []
+        for _ in range(rounds):
+            called = direct(model, images, seconds / len(BATCHES), processes)
+            server = Server(model, processes)
+            asyncio.run(speed(server, images, 2))
+            served = asyncio.run(speed(server, images, seconds))
+            server.stop()
+            found.append((served["rate"] / called, called, served))
+            print(f"{processes} process(es): {called:.1f} directly, {served}", flush=True)
+        ratio, called, served = sorted(found, key=lambda one: one[0])[len(found) // 2]
+        cells = [f"{1000 * served[name]:.0f}" for name in ("p50", "p95", "p99")]
+        numbers = f"{called:.0f} | {served['rate']:.0f} | {ratio:.2f} | " + " | ".join(cells)
+        lines.append(f"| {processes} process{'es' if processes > 1 else ''} | {numbers} |")
+    return lines
+
+
+def try_hard(model: Path, images: Path, requests: int, processes: int) -> list[str]:
+    """The trial; gives what happened in lines, or ends with what went wrong."""
+    folder = model.parent / "served"
+    shutil.copytree(model, folder)
+    server, ended = Server(folder, processes), threading.Event()
+    words = [sys.executable, "-m", "benchmarks.load_teacher", str(folder), str(images)]
+    teacher = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    trial = Trial(images, requests)
+
+    def listen() -> None:
+        """Take the expected answers of every state as the teacher tells them."""
+        for line in teacher.stdout or ():
+            told = json.loads(line)
+            trial.events[told["event"]] = trial.events.get(told["event"], 0) + 1
+            if "answers" in told:
+                trial.expected[told["model"]] = told["answers"]
+
+    threading.Thread(target=listen, daemon=True).start()
+    while not trial.expected:
+        time.sleep(0.1)
+
+    async def run() -> None:
+        """All clients, and those who hang up."""
+        rude = asyncio.ensure_future(hang_up(server.host, server.port, trial, ended))
+        await asyncio.gather(*(trial.client(server.host, server.port, n) for n in range(CLIENTS)))
+        ended.set()
+        await rude
+
+    began = time.perf_counter()
+    asyncio.run(run())
+    seconds = time.perf_counter() - began
+    teacher.send_signal(signal.SIGTERM)
+    teacher.wait(120)
+    time.sleep(0.5)
+    code = server.stop()
+    refusals = sum("refused" in line for line in server.lines)
+    reloads = sum("now serving" in line for line in server.lines)
+    lines = [*trial.verdict(), f"{seconds:.0f} s, server ended with code {code}"]
+    lines.append(f"the server's log: {reloads} new states taken over, {refusals} refused")
+    return lines
+
+
+def main() -> int:
+    """Measure, try, and say so."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--requests", type=int, default=20_000)
+    options.add_argument("--seconds", type=float, default=20.0)
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--processes", type=int, default=2)
+    given = options.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.setdefault("DPW_CACHE", f"{folder}/cache")
+        model, images = prepare(Path(folder))
+        if given.rounds:
+            print("\n".join(compare(model, images, given.seconds, given.rounds)), flush=True)
+        lines = try_hard(model, images, given.requests, given.processes) if given.requests else []
+        print("\n".join(lines), flush=True)
+    return int(any("WRONG" in line for line in lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
