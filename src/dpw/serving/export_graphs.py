@@ -4,7 +4,6 @@
 learned classes (−1), or those of one task. Outputs are named in `names`.
 """
 
-import math
 from typing import Any
 
 import torch
@@ -30,11 +29,13 @@ from dpw.serving.export_towers import (
     ImageTower,
     MixedAdaptation,
     Taken,
+    rows_of,
 )
 
 LOGITS = ("logits",)
 ROUTED = ("task", "confidence")
 TYPICALITY = ("typicality",)
+IMPOSSIBLE = -1e30  # as a logit
 
 
 class PlainGraph(nn.Module):
@@ -137,23 +138,26 @@ class RidgeGraph(RoutedGraph):
         speaks = known >= 0
         mass = (calm * speaks.any(dim=0)).sum(dim=1, keepdim=True).clamp(max=1)
         weight = self.belonging(route.likelihood, speaks.any(dim=1)[None]) * mass
-        image, task = (weight > NEGLIGIBLE).nonzero().unbind(dim=1)
-        spoken = self._spoken(seen, known, image, task) * weight[image, task][:, None]
+        counts = weight > NEGLIGIBLE
+        image, task = (counts | _best_of_first(weight)).nonzero().unbind(dim=1)
+        share = torch.where(counts, weight, 0.0).flatten().index_select(0, image * weight.shape[1] + task)
+        spoken = self._spoken(seen, known, image, task) * share[:, None]
         # The sum over the tasks of an image, as a product because a graph has no sum by index in float64.
-        mine = (torch.arange(len(pixels))[:, None] == image[None]).double()
+        mine = (torch.arange(pixels.shape[0])[:, None] == image[None]).double()
         mixed = (1 - weight.sum(dim=1, keepdim=True)).clamp(min=0) * calm + mine @ spoken
         logits = mixed.clamp(min=torch.finfo(torch.float64).tiny).log()
         return self.outputs(among, logits, route)
 
     def _spoken(self, seen: FrozenPass, known: Tensor, image: Tensor, task: Tensor) -> Tensor:
         """What tasks say about the classes they know, `(P, C)`, for P pairs of an image and a task."""
-        adapted, frozen = self.adapted(seen.embedded[image], Taken(task)), seen.feature[image]
-        views = {"frozen": frozen, "adapted": adapted, "patches": seen.middle[image]}
+        adapted, frozen = self.adapted(rows_of(seen.embedded, image), Taken(task)), rows_of(seen.feature, image)
+        views = {"frozen": frozen, "adapted": adapted, "patches": rows_of(seen.middle, image)}
         beside = torch.cat([views[view] for view in self.views], dim=1)
         own = self.heads(task, beside, frozen, adapted)  # (P, longest)
-        number = known[task]
+        number = rows_of(known, task)
         logits = own.gather(1, number.clamp(min=0))
-        return torch.where(number >= 0, logits, -math.inf).softmax(dim=1)
+        # Not −∞: a task that knows nothing of what is asked has no share, but must not give NaN.
+        return torch.where(number >= 0, logits, IMPOSSIBLE).softmax(dim=1)
 
 
 class OfAllClasses(nn.Module):
@@ -192,6 +196,12 @@ def graph_of(method: Method, by_task: bool = True) -> nn.Module:
     return (graph if by_task else OfAllClasses(graph)).eval().requires_grad_(requires_grad=False)
 
 
+def _best_of_first(weight: Tensor) -> Tensor:
+    """True for the first image's best task alone: runtimes do not care for a second pass of no images."""
+    images, tasks = (torch.arange(count) for count in weight.shape)
+    return (images == 0)[:, None] & (tasks[None] == weight.argmax(dim=1, keepdim=True))
+
+
 def refuse_undecided(answers: WeightedAnswers) -> None:
     """Refuse settings under which the answer for an image is no function of that image and a few tables."""
     config = answers.config
@@ -222,7 +232,7 @@ def _blocks(method: Method) -> list[nn.Module]:
         return [DPWBlock(towers, block, down, method.config) for block, down in downs]
     heads = method.backbone.image_shape.heads
     pairs = ([(tower.keys[b], tower.values[b]) for tower in towers] for b in range(len(towers[0].keys)))
-    return [DIKIBlock(*zip(*of_tasks, strict=True), heads=heads) for of_tasks in pairs]
+    return [DIKIBlock(*zip(*rows_ofs, strict=True), heads=heads) for rows_ofs in pairs]
 
 
 def _known(method: Method) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dpw.methods.parts.ridge_head import GAMMA, TEMPERATURES, RidgeHead
+from dpw.serving.export_towers import rows_of
 
 
 class HeadGraph(nn.Module):
@@ -47,20 +48,20 @@ class HeadGraph(nn.Module):
 
         views `(P, D)` are the pair's views side by side, frozen and adapted `(P, E)` its features.
         """
-        real = self.real[task]
+        real = rows_of(self.real, task)
         zero_shot = self._own(task, frozen.double() @ self.frozen_texts.double().T)
         text = self._own(task, adapted.double() @ self.adapted_texts.double().T)
         scores = self._prior(task, zero_shot, real) + self._regression(task, views)
-        q, t = self.shares[task].unbind(dim=1)
+        q, t = rows_of(self.shares, task).unbind(dim=1)
         return torch.where(real, q[:, None] * scores + t[:, None] * text, -math.inf)
 
     def _own(self, task: Tensor, cosines: Tensor) -> Tensor:
         """Logits over the task's own classes out of cosines with all."""
-        return self.scale * cosines.gather(1, self.columns[task])
+        return self.scale * cosines.gather(1, rows_of(self.columns, task))
 
     def _prior(self, task: Tensor, zero_shot: Tensor, real: Tensor) -> Tensor:
         """Zero-shot probabilities averaged over temperatures."""
-        shares, total = self.temperatures[task], torch.zeros_like(zero_shot)
+        shares, total = rows_of(self.temperatures, task), torch.zeros_like(zero_shot)
         for number, temperature in enumerate(TEMPERATURES):
             calm = torch.where(real, temperature * zero_shot, -math.inf).softmax(dim=1)
             total = total + shares[:, number, None] * calm
@@ -68,7 +69,7 @@ class HeadGraph(nn.Module):
 
     def _regression(self, task: Tensor, views: Tensor) -> Tensor:
         """k(z, landmarks) · A over the landmarks of the pair's own task."""
-        places = (views.double() - self.centre[task]) / self.length[task]
+        places = (views.double() - rows_of(self.centre, task)) / rows_of(self.length, task)
         landmarks = self.landmarks.double()
         squares = (places**2).sum(dim=1)[:, None] + (landmarks**2).sum(dim=1) - 2 * places @ landmarks.T
         near = torch.exp(-GAMMA * squares.clamp(min=0))

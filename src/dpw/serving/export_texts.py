@@ -4,6 +4,7 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from dpw.methods.base import Method
 from dpw.methods.parts.weighted import WeightedAnswers
@@ -73,7 +74,7 @@ class TextGrid(nn.Module):
         row = row.long() + self.start.gather(0, task)
         share = (position - lower).to(features)
         low, high = (
-            (self.texts[row + step] @ features.unsqueeze(-1)).squeeze(-1) for step in (0, 1)
+            (F.embedding(row + step, self.texts) @ features.unsqueeze(-1)).squeeze(-1) for step in (0, 1)
         )
         length = ((1 - share) ** 2 + share**2 + 2 * share * (1 - share) * self.alike[row]).sqrt()
         return ((1 - share) * low + share * high) / length

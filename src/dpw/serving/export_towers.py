@@ -72,6 +72,11 @@ class Taken(NamedTuple):
     filtered: Tensor | None = None  # (B,)
 
 
+def rows_of(stacked: Tensor, rows: Tensor) -> Tensor:
+    """Rows of a stack, as one gathering step of a graph: of the tasks, those that images belong to."""
+    return stacked.index_select(0, rows)
+
+
 class MixedAdaptation(Adaptation):
     """Every image of a batch with the parameters of its own task, for one call."""
 
@@ -109,7 +114,7 @@ class DPWBlock(nn.Module):
             "cls_mean": self._by_head([tower.cls_mean[block] for tower in towers]),
             "cls_var": self._by_head([tower.cls_var[block] for tower in towers]),
         }.items():
-            self.register_buffer(name, tensor.detach().cpu().contiguous())
+            self.register_buffer(name, tensor.detach().cpu().clone(memory_format=torch.contiguous_format))
 
     def _by_head(self, tensors: Sequence[Tensor]) -> Tensor:
         """Stack what tasks have for each of their heads, `(T, H, ...)`."""
@@ -128,7 +133,8 @@ class DPWBlock(nn.Module):
 
     def scores(self, taken: Taken, x: Tensor, positions: Positions) -> Tensor:
         """RePA's scores `(B, H, N, L)` (Eq. affine)."""
-        weight, bias = self.weight[taken.task], self.bias[taken.task][:, :, positions]
+        weight, bias = (rows_of(one, taken.task) for one in (self.weight, self.bias))
+        bias = bias[:, :, positions]
         if self.own_slice:
             return x.unflatten(2, (self.heads, -1)).transpose(1, 2) @ weight + bias
         return (x @ weight).unflatten(2, (self.heads, -1)).transpose(1, 2) + bias
@@ -138,16 +144,16 @@ class DPWBlock(nn.Module):
         task, scores = taken.task, self.scores(taken, x, positions)
         g, total = paper.conditional_norm(scores)
         if taken.filtered is not None:
-            mean, var = self.cls_mean[task], self.cls_var[task]
+            mean, var = rows_of(self.cls_mean, task), rows_of(self.cls_var, task)
             cutoff = paper.gaussian_cutoff(scores[:, :, 0], mean, var).unsqueeze(2)
             cutoff = cutoff * taken.filtered.view(-1, 1, 1, 1)
             g = paper.conditional_filter(g, cutoff, self.strict)
         delta = paper.residual_weight(total)
         if taken.weight is not None:
             g, delta = g * taken.weight.view(-1, 1, 1, 1), delta * taken.weight.view(-1, 1, 1)
-        adapted = x @ self.down @ self.up[task] + self.up_bias[task].unsqueeze(1)
+        adapted = x @ self.down @ rows_of(self.up, task) + rows_of(self.up_bias, task).unsqueeze(1)
         by_head = adapted.unflatten(2, (self.heads, -1)).transpose(1, 2)
-        return (g @ self.values[task] + delta.unsqueeze(-1) * by_head).transpose(1, 2).flatten(2)
+        return (g @ rows_of(self.values, task) + delta.unsqueeze(-1) * by_head).transpose(1, 2).flatten(2)
 
 
 class DIKIBlock(nn.Module):
@@ -162,7 +168,7 @@ class DIKIBlock(nn.Module):
 
     def residual(self, taken: Taken, x: Tensor, q: Tensor, positions: Positions) -> Tensor:  # noqa: ARG002
         """The prefixes' own attention."""
-        keys, values = self.keys[taken.task], self.values[taken.task]
+        keys, values = rows_of(self.keys, taken.task), rows_of(self.values, taken.task)
         weights = torch.softmax(q @ keys.transpose(-1, -2) / math.sqrt(q.shape[-1]), dim=-1)
         if taken.weight is not None:
             weights = weights * taken.weight.view(-1, 1, 1, 1)
