@@ -15,6 +15,7 @@ from dpw.errors import InputError
 
 OPSET = 18
 LARGEST = 2**31 - 1  # bytes of one ONNX file
+BLOCKS = ".encoder.layers."  # in the names of all weights of the tower's blocks
 INSTALL = "pip install 'dpw[export]'"
 
 
@@ -49,6 +50,7 @@ def onnx_bytes(
             input_names=inputs,
             output_names=outputs,
             verbose=False,
+            optimize=False,  # it would rename weights; runtimes optimise by themselves
             custom_translation_table={torch.ops.aten.sort.stable: _stable_sort},
         )
         model = translated.model_proto
@@ -114,12 +116,12 @@ def _as_product(node: Any, constants: "_Constants", turned: Mapping[str, str]) -
     turn = (weight in turned) != bool(options["transB"])
     matrix = constants.like(turned.get(weight, weight), turn, options["alpha"])
     if not bias:
-        return [helper.make_node("MatMul", [x, matrix], list(node.output))]
+        return [helper.make_node("MatMul", [x, matrix], list(node.output), name=node.name)]
     product = f"{node.output[0]}.product"
     summands = [product, constants.like(bias[0], False, options["beta"])]
     return [
-        helper.make_node("MatMul", [x, matrix], [product]),
-        helper.make_node("Add", summands, list(node.output)),
+        helper.make_node("MatMul", [x, matrix], [product], name=product),
+        helper.make_node("Add", summands, list(node.output), name=node.name),
     ]
 
 
@@ -155,16 +157,21 @@ def _attributes(node: Any) -> dict[str, Any]:
 
 
 def quantized(model: Any) -> Any:
-    """The same model with 8-bit weights, activations being quantised while it runs."""
+    """The same model with 8-bit weights in its blocks, activations being quantised while it runs.
+
+    The small matrices behind the blocks stay: they make the features by which images find their tasks.
+    """
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
+    products = [node for node in model.graph.node if node.op_type == "MatMul"]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "int8.onnx"
         quantize_dynamic(
             model,
             path,
             op_types_to_quantize=["MatMul"],
+            nodes_to_exclude=[node.name for node in products if BLOCKS not in node.input[1]],
             per_channel=True,
             # Processors without VNNI add two products in 16 bits, which 8-bit weights overflow.
             reduce_range=True,
