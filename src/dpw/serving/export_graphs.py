@@ -166,11 +166,11 @@ class OfAllClasses(nn.Module):
     def __init__(self, graph: Any) -> None:
         """Take a graph with both inputs."""
         super().__init__()
-        self.graph, self.names = graph, graph.names
+        self.whole, self.names = graph, graph.names
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
         """Ask about all."""
-        found: tuple[Tensor, ...] = self.graph(pixels, torch.full((1,), ALL))
+        found: tuple[Tensor, ...] = self.whole(pixels, torch.full((1,), ALL))
         return found
 
 
