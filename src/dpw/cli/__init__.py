@@ -19,6 +19,7 @@ from dpw.cli import (
     compare,
     data,
     evaluate,
+    export,
     learn,
     look,
     methods,
@@ -47,6 +48,7 @@ app.command()(predict.predict)
 app.command()(evaluate.evaluate)
 app.add_typer(learn.tasks, name="tasks")
 app.command()(learn.forget)
+app.command()(export.export)
 app.command(epilog=run.SETTINGS)(run.run)
 app.command()(run.resume)
 app.command()(methods.methods)

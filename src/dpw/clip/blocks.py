@@ -72,6 +72,8 @@ def _attention(
 
 def _with_mlp(block: Any, index: int, u: Tensor, adaptation: Adaptation | None) -> Tensor:
     """The stream with what the MLP adds to it, on a processor for a few images at a time."""
+    if torch.compiler.is_compiling():  # a graph for any number of images cannot depend on that number
+        return _with_mlp_at_once(block, index, u, adaptation)
     one = u.shape[1] * block.mlp.fc1.out_features * u.element_size()
     together = max(1, REUSED // one) if u.is_cpu else len(u)
     if together >= len(u):

@@ -30,7 +30,7 @@ class PlainAnswers:
 
     def logits(self, images: Images, candidates: Candidates) -> Tensor:
         """CLIP's own classification among any classes."""
-        texts = torch.cat([self._text_features(group) for group in candidates.groups])
+        texts = torch.cat([self.text_features(group) for group in candidates.groups])
         return self.model().logit_scale * self._image_features(images) @ texts.T
 
     def route(self, images: Images) -> None:
@@ -49,7 +49,7 @@ class PlainAnswers:
             return self.method.frozen_features(images)
         return F.normalize(self.model().encode_images(images.pixels()), dim=-1)
 
-    def _text_features(self, group: ClassGroup) -> Tensor:
+    def text_features(self, group: ClassGroup) -> Tensor:
         """Normalised class features `(C, E)`, kept from call to call while nothing is being trained."""
         if group in self._texts:
             return self._texts[group].to(self.method.backbone.device)

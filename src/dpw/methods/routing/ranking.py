@@ -14,9 +14,15 @@ def weighted_logits(cosines: Tensor, log_weight: Tensor, scale: Tensor) -> Tenso
     small for a number, its logits are next to zero, as they would be exactly, and still in the exact order.
     """
     product = cosines * log_weight.exp().to(cosines)
-    clear = product.amax(dim=1, keepdim=True) >= CLEAR
-    if bool(clear.all()):
+    if bool((product.amax(dim=1) >= CLEAR).all()):
         return scale * product
+    return ranked_logits(cosines, log_weight, scale)
+
+
+def ranked_logits(cosines: Tensor, log_weight: Tensor, scale: Tensor) -> Tensor:
+    """The same without the short way for a batch in which all is clear."""
+    product = cosines * log_weight.exp().to(cosines)
+    clear = product.amax(dim=1, keepdim=True) >= CLEAR
     order = exact_key(cosines, log_weight).argsort(dim=1, descending=True, stable=True)
     ranks = order.argsort(dim=1).to(product)
     return torch.where(clear, scale * product, -STEP * ranks)

@@ -1,0 +1,22 @@
+"""`dpw export`: what it says, and what it refuses."""
+
+from tests.helpers.command_line import dpw
+
+
+def test_a_model_is_written(capsys, saved, tmp_path):
+    code, out, _ = dpw(capsys, "export", saved[1], tmp_path / "model.pt2")
+    assert code == 0
+    assert out.startswith(f"{tmp_path / 'model.pt2'}: 2 task(s), 5 classes, ")
+    assert (tmp_path / "model.pt2").stat().st_size > 1000
+
+
+def test_bad_input_is_one_sentence(capsys, toy, saved, tmp_path):
+    for words, told in [
+        ([toy / "clip", tmp_path / "m.onnx"], "is not a model folder"),
+        ([tmp_path / "nowhere", tmp_path / "m.onnx"], "is not a model folder"),
+        ([saved[1], tmp_path / "m.tflite"], "give .onnx or .pt2"),
+    ]:
+        code, _, err = dpw(capsys, "export", *words)
+        assert code == 2
+        assert told in err
+        assert len(err.strip().splitlines()) == 1

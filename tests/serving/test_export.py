@@ -1,0 +1,174 @@
+"""Files that run without dpw: ONNX and .pt2 answer as `predict`, with 8 bits nearly so; bad input is refused."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from dpw import ContinualCLIP
+from dpw.errors import InputError
+from dpw.serving.export import export
+from tests.helpers.toy_learner import fresh
+from tests.helpers.toy_runs import TASKS
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+PAGE = Path(__file__).parents[2] / "docs" / "export.md"
+ALONE = "import sys; sys.modules['dpw'] = sys.modules['torch'] = None; exec(sys.stdin.read())"
+ALL = np.array([-1])
+
+
+@pytest.fixture(scope="module")
+def images(toy):
+    return sorted((toy / "data").glob("*/test/*/*.png"))
+
+
+@pytest.fixture(scope="module")
+def pixels(saved, images):
+    from PIL import Image
+
+    preprocessing = saved[0].method.backbone.preprocessing
+    return np.stack([preprocessing.pixels(Image.open(path)) for path in images])
+
+
+@pytest.fixture(scope="module")
+def written(saved, tmp_path_factory):
+    """The toy model in every form; exporting takes seconds each."""
+    folder = tmp_path_factory.mktemp("exported")
+    export(saved[0], folder / "model.onnx")
+    export(saved[0], folder / "int8.onnx", int8=True, all_classes_only=True)
+    export(saved[0], folder / "model.pt2")
+    return folder
+
+
+def labels(about, logits):
+    return [about["classes"][column] for column in logits.argmax(1)]
+
+
+def metadata(session):
+    stored = session.get_modelmeta().custom_metadata_map
+    return {name: json.loads(text) for name, text in stored.items()}
+
+
+def test_onnx_answers_as_predict_whatever_the_batch(saved, written, images, pixels):
+    session = onnxruntime.InferenceSession(written / "model.onnx")
+    about = metadata(session)
+    expected = saved[0].predict(images)
+    logits, task, _, typicality = session.run(None, {"pixels": pixels, "among": ALL})
+    assert labels(about, logits) == [answer.label for answer in expected]
+    probability = torch.from_numpy(logits).softmax(dim=1).amax(dim=1).tolist()
+    assert probability == pytest.approx([answer.probability for answer in expected], abs=1e-4)
+    assert typicality.max(1).tolist() == pytest.approx([answer.typicality for answer in expected], abs=1e-6)
+    assert {about["tasks"][one] for one in task} <= {"birds", "metals"}
+    alone = [session.run(None, {"pixels": pixels[row : row + 1], "among": ALL})[0] for row in range(3)]
+    np.testing.assert_allclose(np.concatenate(alone), logits[:3], atol=1e-4)
+
+
+def test_one_task_can_be_asked_alone(saved, written, images, pixels):
+    session = onnxruntime.InferenceSession(written / "model.onnx")
+    asked = {"pixels": pixels, "among": np.array([1])}
+    found = labels(metadata(session), session.run(["logits"], asked)[0])
+    expected = saved[0].predict(images, classes=TASKS["metals"])
+    assert found == [answer.label for answer in expected]
+
+
+def test_metadata_say_what_the_numbers_mean(written):
+    session = onnxruntime.InferenceSession(written / "model.onnx")
+    about = metadata(session)
+    assert about["tasks"] == ["birds", "metals"]
+    assert [about["tasks"][one] for one in about["class_tasks"]] == ["birds"] * 3 + ["metals"] * 2
+    assert about["preprocessing"] == {"resize": 16, "crop": [16, 16], "resample": 3}
+    assert len(about["gates"]) == 2
+    assert about["outputs"] == [output.name for output in session.get_outputs()]
+    assert session.get_inputs()[0].shape == ["batch", 3, 16, 16]
+
+
+def test_eight_bits_answer_nearly_the_same(written, pixels):
+    whole = onnxruntime.InferenceSession(written / "model.onnx")
+    small = onnxruntime.InferenceSession(written / "int8.onnx")
+    assert [one.name for one in small.get_inputs()] == ["pixels"]
+    expected = whole.run(["logits"], {"pixels": pixels, "among": ALL})[0]
+    found = small.run(["logits"], {"pixels": pixels})[0]
+    assert (expected.argmax(1) == found.argmax(1)).mean() > 0.9
+    assert metadata(small)["int8"]
+
+
+def test_a_program_for_pytorch(written, pixels):
+    about = {"classes.json": ""}
+    program = torch.export.load(written / "model.pt2", extra_files=about).module()
+    session = onnxruntime.InferenceSession(written / "model.onnx")
+    for rows in (slice(None), slice(0, 1)):
+        expected = session.run(None, {"pixels": pixels[rows], "among": ALL})
+        found = program(torch.from_numpy(pixels[rows]), torch.tensor([-1]))
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one.numpy(), other, atol=1e-4)
+    assert json.loads(about["classes.json"])[0] == "crow"
+
+
+def test_the_example_of_the_page_needs_neither_dpw_nor_torch(saved, written, images):
+    example = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)[0]
+    code = example.replace('"a.jpg"', repr(str(images[0])))
+    words = [sys.executable, "-c", ALONE]
+    done = subprocess.run(words, input=code, cwd=written, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == saved[0].predict(images[0]).label
+
+
+def test_bad_wishes_are_one_sentence(toy, saved, tmp_path):
+    for path, options, told in [
+        ("model.txt", {}, "give .onnx or .pt2"),
+        ("model.pt2", {"int8": True}, "8-bit"),
+    ]:
+        with pytest.raises(InputError, match=told):
+            export(saved[0], tmp_path / path, **options)
+    with pytest.raises(InputError, match="nothing is learned"):
+        export(fresh(toy), tmp_path / "model.onnx")
+    (tmp_path / "folder.onnx").mkdir()
+    with pytest.raises(InputError, match="is a folder"):
+        export(saved[0], tmp_path / "folder.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.onnx"]
+
+
+def test_a_missing_extra_is_named_with_the_command(saved, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(InputError, match=r"needs onnxscript: pip install 'dpw\[export\]'"):
+        export(saved[0], tmp_path / "model.onnx")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dpw-ridge", "dpw", "dpw-reduced", "diki", "zero-shot", "finetune"])
+def test_on_mini_every_answer_is_equal_and_with_eight_bits_nearly_all(name, tmp_path):
+    """The promises of docs/export.md."""
+    import dpw as library
+    from dpw.clip.backbone import Backbone
+    from dpw.data.images import Images
+    from dpw.methods import create
+
+    tasks = library.load_benchmark("mini").tasks[:3]
+    shorter = {} if name == "zero-shot" else {"training.epochs": None, "training.iterations": 20}
+    model = ContinualCLIP(create(name, Backbone.from_pretrained("mini"), settings=shorter))
+    for task in tasks:
+        model.learn(task)
+    examples = [example for task in tasks for example in task.test]
+    offsets = [sum(len(one.classes) for one in tasks[:number]) for number in range(len(tasks))]
+    truth = [offset + one.label for offset, task in zip(offsets, tasks, strict=True) for one in task.test]
+    given = np.stack([model.method.backbone.preprocessing.pixels(one.image) for one in examples])
+    with torch.inference_mode():
+        images = Images.of(torch.from_numpy(given))
+        expected = model.method.logits(images, model.question(None)).numpy()
+    for int8 in (False, True):
+        session = onnxruntime.InferenceSession(export(model, tmp_path / "model.onnx", int8=int8))
+        logits = session.run(["logits"], {"pixels": given, "among": ALL})[0]
+        equal = (logits.argmax(1) == expected.argmax(1)).mean()
+        if int8:
+            right = [(one.argmax(1) == truth).mean() for one in (logits, expected)]
+            assert equal >= 0.97
+            assert abs(right[0] - right[1]) <= 0.01
+        else:
+            np.testing.assert_allclose(logits, expected, atol=1e-4, rtol=0)
+            assert equal == 1
