@@ -1,4 +1,4 @@
-"""Write docs/methods/NAME.md and the list of methods in docs/index.md from the methods themselves.
+"""Write docs/methods/NAME.md, the list in docs/index.md and the catalogue from the methods themselves.
 
     python tools/method_pages.py
 
@@ -7,6 +7,7 @@ the pages to this.
 """
 
 import inspect
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from dpw.methods import METHODS, PRESETS
+from dpw.methods.catalog import FILE, registered
 
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN, END = "<!-- methods: made by tools/method_pages.py -->", "<!-- end of methods -->"
@@ -60,10 +62,16 @@ def index() -> str:
     return f"{head}{BEGIN}\n- **All methods**: {links}\n{END}{rest.split(END, 1)[1]}"
 
 
+def catalog() -> str:
+    """What `dpw methods` reads without importing a method."""
+    entries = {name: entry._asdict() for name, entry in registered().items()}
+    return json.dumps(entries, indent=1) + "\n"
+
+
 def pages() -> dict[Path, str]:
     """Every file with what it should hold."""
     found = {DOCS / "methods" / f"{name}.md": page(name) for name in METHODS}
-    return {**found, DOCS / "index.md": index()}
+    return {**found, DOCS / "index.md": index(), FILE: catalog()}
 
 
 def main() -> int:

@@ -64,7 +64,7 @@ def test_what_the_system_refuses_elsewhere_is_one_sentence(capsys, saved, monkey
     def refuse(_):
         raise PermissionError(13, "Permission denied", "/some/where")
 
-    monkeypatch.setattr("dpw.storage.model_folder.read_model", refuse)
+    monkeypatch.setattr("dpw.storage.model_json.read_model", refuse)
     code, _, err = dpw(capsys, "tasks", saved[1])
     assert code == 2
     assert err == "dpw: /some/where: Permission denied; mend that and try again\n"

@@ -133,7 +133,7 @@ def _open(
 ) -> Any:
     """The model to teach: an existing one, or a new one on a CLIP."""
     from dpw import ContinualCLIP, InputError
-    from dpw.storage.model_folder import is_model, refuse_other_clip
+    from dpw.storage.model_json import is_model, refuse_other_clip
 
     if is_model(into):
         if model is not None:
@@ -166,7 +166,7 @@ def forget(
     task: Annotated[str, typer.Argument(help="The task to remove.")],
 ) -> None:
     """Remove a task from a model; the others stay as they are, byte for byte."""
-    from dpw.storage.model_folder import read_model, remove_task
+    from dpw.storage.model_json import read_model, remove_task
 
     remove_task(model, task)
     left = ", ".join(entry["name"] for entry in read_model(model)["tasks"]) or "nothing"
@@ -192,7 +192,7 @@ def list_tasks(
     as_json: Json = False,
 ) -> None:
     """Show what a model has learned ('dpw tasks MODEL' does the same)."""
-    from dpw.storage.model_folder import read_model
+    from dpw.storage.model_json import read_model
 
     content = read_model(model)
     if as_json:
@@ -213,7 +213,7 @@ def export_one(
     target: Annotated[Path, typer.Argument(help="A new folder for it.")],
 ) -> None:
     """Copy one task out of a model."""
-    from dpw.storage.model_folder import export_task
+    from dpw.storage.model_json import export_task
 
     export_task(model, task, target)
     say(f"exported {task} to {target}")

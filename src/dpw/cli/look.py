@@ -92,7 +92,7 @@ def explain(
     from dpw.analysis import draw_explanation
     from dpw.analysis import explain as find_reasons
     from dpw.report.style import save_figure
-    from dpw.storage.model_folder import is_model
+    from dpw.storage.model_json import is_model
     from dpw.storage.run_folder import RunFolder
 
     inside = RunFolder(model).model

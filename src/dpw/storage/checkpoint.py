@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpw.errors import DamagedFileError, InputError
 from dpw.storage import files
 from dpw.storage.lock import writing
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 KIND = "dpw-progress"
 PLAN_KIND, PLAN_FILE = "dpw-plan", "plan.json"
@@ -35,8 +36,8 @@ class Stored(NamedTuple):
     """What a checkpoint gives back: position, tensors, those of the best epoch, and the log's length."""
 
     position: Position
-    tensors: dict[str, Tensor]
-    best: dict[str, Tensor] | None
+    tensors: "dict[str, Tensor]"
+    best: "dict[str, Tensor] | None"
     log_bytes: int
     log_sha256: str | None = None
 
@@ -61,8 +62,8 @@ class TrainingCheckpoint:
     def save(
         self,
         position: Position,
-        tensors: Mapping[str, Tensor],
-        best: Mapping[str, Tensor] | None,
+        tensors: "Mapping[str, Tensor]",
+        best: "Mapping[str, Tensor] | None",
         log_bytes: int,
         log_sha256: str | None = None,
     ) -> None:

@@ -17,12 +17,13 @@ import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from dpw.errors import DamagedFileError, StorageError
 from dpw.storage.lock import TENSOR_FILE, journal_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FORMAT = 1
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -69,7 +70,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     write_bytes(path, json.dumps({**body, "checksum": _checksum(body)}, indent=2).encode() + b"\n")
 
 
-def write_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+def write_tensors(folder: Path, stem: str, tensors: "Mapping[str, Tensor]") -> dict[str, Any]:
     """Write tensors under a name that ends in their hash, and give the entry that refers to them."""
     content = _serialized(tensors)
     digest = hashlib.sha256(content).hexdigest()
@@ -156,7 +157,7 @@ def read_json(path: Path, kind: str) -> dict[str, Any]:
     return dict(content)
 
 
-def read_tensors(folder: Path, entry: Mapping[str, Any]) -> dict[str, Tensor]:
+def read_tensors(folder: Path, entry: Mapping[str, Any]) -> "dict[str, Tensor]":
     """Read the tensors an entry refers to, after size and hash were found right."""
     from safetensors import SafetensorError
     from safetensors.torch import load
@@ -191,7 +192,7 @@ def tensor_path(folder: Path, entry: Mapping[str, Any]) -> Path:
     return path
 
 
-def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
+def tensors_digest(tensors: "Mapping[str, Tensor]") -> str:
     """SHA-256 of tensors as they would be written."""
     return hashlib.sha256(_serialized(tensors)).hexdigest()
 
@@ -210,7 +211,7 @@ def slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:80].strip(".-") or "task"
 
 
-def _serialized(tensors: Mapping[str, Tensor]) -> bytes:
+def _serialized(tensors: "Mapping[str, Tensor]") -> bytes:
     """Tensors as the bytes of a file."""
     from safetensors.torch import save
 

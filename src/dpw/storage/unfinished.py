@@ -5,7 +5,7 @@ from pathlib import Path
 from dpw.errors import DamagedFileError, InputError
 from dpw.storage.checkpoint import DATA, TrainingCheckpoint
 from dpw.storage.lock import is_own_name
-from dpw.storage.model_folder import is_model, read_model
+from dpw.storage.model_json import is_model, read_model
 
 FOLDER = "learning"
 DROP = "--discard-unfinished"
