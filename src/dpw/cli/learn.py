@@ -62,9 +62,11 @@ def learn(
     """
     from dpw import Task
     from dpw.data.digest import task_digest
+    from dpw.engine.wishes import Wishes, refuse_impossible
     from dpw.storage import unfinished
     from dpw.storage.lock import writing
 
+    refuse_impossible(Wishes(learning_rate, steps, epochs, batch_size, time_limit), seed, checkpoint_seconds)
     task = Task.from_folder(folder, name=name, templates=(template,), seed=seed)
     wishes = {
         "learning_rate": learning_rate,
@@ -132,8 +134,20 @@ def _open(
     allow_download: bool,
 ) -> Any:
     """The model to teach: an existing one, or a new one on a CLIP."""
-    from dpw import ContinualCLIP, InputError
+    from dpw import InputError
+    from dpw.clip.pretrained import find_clip
+    from dpw.methods.catalog import FOLDER_METHOD, refuse_unknown
     from dpw.storage.model_json import is_model, refuse_other_clip
+
+    if not is_model(into):
+        if model is None:
+            raise InputError(
+                f"{into} is not a model yet: say which CLIP to start from, for example --model mini or "
+                "--model openai/clip-vit-base-patch16"
+            )
+        refuse_unknown(method or FOLDER_METHOD, preset, settings)
+        find_clip(model)
+    from dpw import ContinualCLIP
 
     if is_model(into):
         if model is not None:
@@ -141,11 +155,7 @@ def _open(
         return ContinualCLIP.from_pretrained(
             into, method, preset=preset, settings=settings, device=device, allow_download=allow_download
         )
-    if model is None:
-        raise InputError(
-            f"{into} is not a model yet: say which CLIP to start from, for example --model mini or "
-            "--model openai/clip-vit-base-patch16"
-        )
+    assert model is not None
     return ContinualCLIP.from_pretrained(model, method, preset=preset, settings=settings, device=device)
 
 

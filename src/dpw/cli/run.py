@@ -48,7 +48,7 @@ def run(
 ) -> None:
     """Run methods through a benchmark and measure every test set after every task."""
     methods = (method or (MINI_METHODS if benchmark in ("mini", "mini-x-tail") else "dpw")).split(",")
-    many_seeds = _seeds(seed, seeds)
+    many_seeds = parse_seeds(seed, seeds)
     common = {
         "benchmark": benchmark,
         "model": model or _default_model(benchmark),
@@ -76,7 +76,7 @@ def run(
     _show(found, as_json)
 
 
-def _seeds(seed: int | None, seeds: str | None) -> list[int]:
+def parse_seeds(seed: int | None, seeds: str | None) -> list[int]:
     """The seeds of the runs: one, or several as `1,2,3`."""
     from dpw import InputError
 
@@ -107,9 +107,11 @@ def _default_model(benchmark: str) -> str:
 def _start(values: dict[str, Any], folder: Path, checkpoint_seconds: float) -> dict[str, Any]:
     """One run, or what is left of it, from plain values."""
     from dpw.methods.config import build
-    from dpw.runs.config import RunConfig
+    from dpw.runs.config import RunConfig, refuse_early
 
-    return run_in_terminal(build(RunConfig, values), folder, checkpoint_seconds)
+    config = build(RunConfig, values)
+    refuse_early(config)
+    return run_in_terminal(config, folder, checkpoint_seconds)
 
 
 def run_in_terminal(config: "RunConfig", folder: Path, checkpoint_seconds: float = 30.0) -> dict[str, Any]:
@@ -145,6 +147,9 @@ def resume(
     """Go on with an interrupted run; it ends as if it had never stopped."""
     from dataclasses import replace
 
+    from dpw.storage.run_folder import RunFolder
+
+    RunFolder(folder).read_run()  # a folder that is no run is refused before torch is there
     from dpw.runs.run import resume_run
 
     def work(options: Any) -> dict[str, Any]:
@@ -178,11 +183,11 @@ def _percent(value: float | None) -> str:
 
 def methods(as_json: Json = False) -> None:
     """List the methods with their presets."""
-    from dpw.methods import METHODS, PRESETS
+    from dpw.methods.catalog import catalog
 
-    found = [
-        {"name": name, "summary": kind.summary, "status": kind.status, "presets": list(PRESETS[name])}
-        for name, kind in sorted(METHODS.items())
+    found: list[dict[str, Any]] = [
+        {"name": name, "summary": entry.summary, "status": entry.status, "presets": entry.presets}
+        for name, entry in sorted(catalog().items())
     ]
     if as_json:
         say(json.dumps(found, indent=2))

@@ -33,18 +33,22 @@ def embedded_name(reference: str | Path) -> str | None:
 
 def load_clip(name_or_folder: str, allow_download: bool = True) -> tuple[Any, Preprocessing, Any]:
     """The `CLIPModel`, preprocessing and tokeniser of an embedded name, a folder or a hub name."""
+    source = find_clip(name_or_folder) or fetch(name_or_folder, allow_download)
+    return _load(source, name_or_folder)
+
+
+def find_clip(name_or_folder: str) -> Path | None:
+    """The folder of a CLIP, looked over; None for a hub name. Anything else is refused, without torch."""
     folder = EMBEDDED.get(name_or_folder, Path(name_or_folder))
     if folder.is_dir():
         check_folder(folder)
-        source = folder
-    elif HUB_NAME.fullmatch(name_or_folder) and not folder.exists():
-        source = fetch(name_or_folder, allow_download)
-    else:
-        raise InputError(
-            f"no CLIP model at {name_or_folder!r}: give 'mini', a folder with config.json and "
-            "model.safetensors, or a hub name such as openai/clip-vit-base-patch16"
-        )
-    return _load(source, name_or_folder)
+        return folder
+    if HUB_NAME.fullmatch(name_or_folder) and not folder.exists():
+        return None
+    raise InputError(
+        f"no CLIP model at {name_or_folder!r}: give 'mini', a folder with config.json and "
+        "model.safetensors, or a hub name such as openai/clip-vit-base-patch16"
+    )
 
 
 def check_folder(folder: Path) -> None:

@@ -67,9 +67,9 @@ def _register_all() -> None:
 
 
 def _import_own() -> None:
-    """Import every file and package here, which registers the methods in them."""
-    for found in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{found.name}")
+    """Import every file here and below, which registers the methods in them."""
+    for found in pkgutil.walk_packages(__path__, f"{__name__}."):
+        importlib.import_module(found.name)
 
 
 def _import_others() -> None:

@@ -18,8 +18,8 @@ from dpw.data.protocol import get_protocol
 from dpw.data.reference import ReferenceData
 from dpw.data.task import Task
 from dpw.errors import InputError
-from dpw.methods.catalog import refuse_mixed
 from dpw.methods.candidates import Candidates, ClassGroup
+from dpw.methods.catalog import refuse_mixed
 from dpw.methods.config import MethodConfig
 from dpw.methods.feature_cache import FeatureCache
 from dpw.methods.routing.route import Route

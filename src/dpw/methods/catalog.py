@@ -15,6 +15,7 @@ from dpw.errors import InputError
 from dpw.methods.config import MethodConfig, build, merge, unknown_setting
 
 FILE = Path(__file__).with_name("catalog.json")
+FOLDER_METHOD = "dpw-ridge"  # of a person's folder; benchmarks have the paper's `dpw`
 GROUP = "dpw.methods"  # of the entry points of other packages
 
 

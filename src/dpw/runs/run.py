@@ -32,11 +32,10 @@ from dpw.runs.config import (
     check_trackers,
     default_model,
     load_run_benchmark,
-    method_config,
-    reference_data,
     where_written,
 )
 from dpw.runs.notices import comparable_notice
+from dpw.runs.opening import method_config, reference_data
 from dpw.runs.provenance import changed, data_digests, environment, versions
 from dpw.runs.results import collect
 from dpw.storage import model_folder

@@ -51,6 +51,7 @@ __all__ = [
     "task_json",
 ]
 
+
 def save_model(method: Method, folder: Path, extra: Mapping[str, Any] | None = None) -> None:
     """Write a model; tasks that are already there unchanged keep their very files.
 
@@ -238,5 +239,3 @@ def _identity(content: Mapping[str, Any], weights_alone: bool = False) -> dict[s
     backbone = content["backbone"]
     clip = backbone.get("weights", backbone["fingerprint"]) if weights_alone else backbone["fingerprint"]
     return {"CLIP (SHA-256)": clip, "method": content["method"]["name"], **config}
-
-

@@ -110,6 +110,8 @@ def durable(reference: str) -> str:
     """A folder as an absolute path, so that the model can be loaded from anywhere; names stay names."""
     path = Path(reference)
     return str(path.resolve()) if path.is_dir() else reference
+
+
 def _refuse_mixed(folder: Path, content: Mapping[str, Any], task: str) -> None:
     """Refuse to take a task out of a model whose method keeps all of them in the same weights."""
     name = content["method"]["name"]
