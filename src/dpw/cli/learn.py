@@ -60,20 +60,19 @@ def learn(
     Rate and length are found on the images themselves. A fifth of a plain folder is kept apart to say how
     well it went.
     """
+    from dataclasses import asdict
+
     from dpw import Task
     from dpw.data.digest import task_digest
     from dpw.engine.wishes import Wishes, refuse_impossible
     from dpw.storage import unfinished
     from dpw.storage.lock import writing
 
-    refuse_impossible(Wishes(learning_rate, steps, epochs, batch_size, time_limit), seed, checkpoint_seconds)
+    fixed = Wishes(learning_rate, steps, epochs, batch_size, time_limit)
+    refuse_impossible(fixed, seed, checkpoint_seconds)
     task = Task.from_folder(folder, name=name, templates=(template,), seed=seed)
     wishes = {
-        "learning_rate": learning_rate,
-        "steps": steps,
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "time_limit": time_limit,
+        **asdict(fixed),
         "use_all": use_all,
         "again": again,
         "seed": seed,

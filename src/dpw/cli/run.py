@@ -44,6 +44,9 @@ def run(
     workers: Annotated[int, typer.Option(help="Processes that read images.")] = 0,
     track: Annotated[list[str] | None, typer.Option(help="tensorboard, wandb or trackio.")] = None,
     checkpoint_seconds: CheckpointSeconds = 30.0,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Runs side by side; on mini as many as there are cores.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run methods through a benchmark and measure every test set after every task."""
@@ -67,13 +70,55 @@ def run(
     }
     several = len(methods) * len(many_seeds) > 1
     base = output or Path("runs") / Path(benchmark).stem
-    found = []
+    planned = []
     for name in methods:
         for number in many_seeds:
             own = name if preset == "default" else f"{name}-{preset.replace('/', '-')}"
             folder = base / f"{own}-seed{number}" if several or output is None else base
-            found.append(_start({**common, "method": name, "seed": number}, folder, checkpoint_seconds))
-    _show(found, as_json)
+            planned.append((_checked({**common, "method": name, "seed": number}), folder))
+    _show(_all(planned, settings or [], checkpoint_seconds, jobs), as_json)
+
+
+def _all(
+    planned: "list[tuple[RunConfig, Path]]", settings: list[str], checkpoint_seconds: float, jobs: int | None
+) -> list[dict[str, Any]]:
+    """All runs, one after another or side by side."""
+    from dpw.cli.side_by_side import Job, run_side_by_side
+    from dpw.data.cores import usable_cores
+
+    small = all(config.model == "mini" for config, _ in planned)
+    at_once = min(len(planned), jobs or (usable_cores() if small else 1))
+    if at_once == 1:
+        return [run_in_terminal(config, folder, checkpoint_seconds) for config, folder in planned]
+    limits = ["--checkpoint-seconds", str(checkpoint_seconds)]
+    started = [
+        Job(folder.name, [*_arguments(config, settings), "--output", str(folder), *limits])
+        for config, folder in planned
+    ]
+    return run_side_by_side(started, at_once)
+
+
+def _arguments(config: "RunConfig", settings: list[str]) -> list[str]:
+    """The command line of one run."""
+    given: dict[str, Any] = {
+        "method": config.method,
+        "model": config.model,
+        "seed": config.seed,
+        "preset": config.preset,
+        "data-root": config.data_root,
+        "protocol": config.protocol,
+        "shots": config.shots,
+        "order": None if config.order is None else ",".join(config.order),
+        "shot-lists": config.shot_lists,
+        "mixed-precision": config.mixed_precision,
+        "gradient-accumulation": config.gradient_accumulation,
+        "workers": config.workers,
+    }
+    words = ["run", config.benchmark]
+    words += [word for key, value in given.items() if value is not None for word in (f"--{key}", str(value))]
+    words += [word for setting in settings for word in ("--set", setting)]
+    words += [word for tracker in config.trackers for word in ("--track", tracker)]
+    return [*words, *(["--rebuild-splits"] if config.rebuild_splits else [])]
 
 
 def parse_seeds(seed: int | None, seeds: str | None) -> list[int]:
@@ -104,14 +149,14 @@ def _default_model(benchmark: str) -> str:
     return found
 
 
-def _start(values: dict[str, Any], folder: Path, checkpoint_seconds: float) -> dict[str, Any]:
-    """One run, or what is left of it, from plain values."""
+def _checked(values: dict[str, Any]) -> "RunConfig":
+    """What is asked of one run, from plain values; what does not exist is refused before anything runs."""
     from dpw.methods.config import build
     from dpw.runs.config import RunConfig, refuse_early
 
     config = build(RunConfig, values)
     refuse_early(config)
-    return run_in_terminal(config, folder, checkpoint_seconds)
+    return config
 
 
 def run_in_terminal(config: "RunConfig", folder: Path, checkpoint_seconds: float = 30.0) -> dict[str, Any]:
@@ -123,10 +168,13 @@ def run_in_terminal(config: "RunConfig", folder: Path, checkpoint_seconds: float
 
 def _with_terminal(folder: Path, checkpoint_seconds: float, work: Any) -> dict[str, Any]:
     """Carry a run out with a progress bar; a stop is answered with the way to go on."""
+    import gc
+
     from dpw import Interrupted
     from dpw.cli.terminal import TerminalCallback, exit_code, stopping
     from dpw.runs.config import RunOptions
 
+    gc.freeze()  # what was imported stays: Accelerate collects garbage after every task, half a second each
     callback = TerminalCallback()
     with stopping() as request:
         options = RunOptions(checkpoint_seconds, callback, request, callback.on_message)

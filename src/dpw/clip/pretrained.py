@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dpw.clip.plain_tokens import plain_tokenizer
 from dpw.clip.preprocessing import Preprocessing
 from dpw.errors import InputError
 
@@ -34,7 +35,9 @@ def embedded_name(reference: str | Path) -> str | None:
 def load_clip(name_or_folder: str, allow_download: bool = True) -> tuple[Any, Preprocessing, Any]:
     """The `CLIPModel`, preprocessing and tokeniser of an embedded name, a folder or a hub name."""
     source = find_clip(name_or_folder) or fetch(name_or_folder, allow_download)
-    return _load(source, name_or_folder)
+    found = _load_plain(source) or _load(source, name_or_folder)
+    _refuse_not_finite(found[0], name_or_folder)
+    return found
 
 
 def find_clip(name_or_folder: str) -> Path | None:
@@ -140,11 +143,28 @@ def _load(folder: Path, name: str) -> tuple[Any, Preprocessing, Any]:
         raise InputError(
             f"{name}: {len(lost)} weights are missing or of another shape, the first is {lost[0]}"
         )
-    clip = clip.float()
+    return clip.float(), preprocessing, tokenizer
+
+
+def _load_plain(folder: Path) -> tuple[Any, Preprocessing, Any] | None:
+    """An ordinary CLIP without importing transformers, which takes seconds.
+
+    None for one that is in any way unusual: transformers reads it, or says what is wrong with it.
+    """
+    from dpw.clip.plain_clip import load_weights, plain_config
+
+    config, tokenizer = plain_config(folder), plain_tokenizer(folder)
+    if config is None or tokenizer is None:
+        return None
+    clip = load_weights(folder, config)
+    return None if clip is None else (clip.float(), Preprocessing.from_folder(folder), tokenizer)
+
+
+def _refuse_not_finite(clip: Any, name: str) -> None:
+    """Refuse weights that no training leaves behind."""
     for key, tensor in clip.state_dict().items():
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise InputError(f"{name}: the weights {key} hold NaN or infinite values: copy the model again")
-    return clip, preprocessing, tokenizer
 
 
 def _import_clip() -> tuple[Any, Any]:

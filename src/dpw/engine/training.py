@@ -111,7 +111,11 @@ class Trainer:
     def reseed(self, task: Task, when: str) -> None:
         """Make what is drawn from now on depend only on the run's seed, the task and the moment."""
         digest = hashlib.sha256(f"{self.seed}-{task.name}-{when}".encode()).digest()
-        torch.manual_seed(int.from_bytes(digest[:7], "big"))
+        seed = int.from_bytes(digest[:7], "big")
+        if self.accelerator.device.type == "cpu":
+            torch.default_generator.manual_seed(seed)  # all devices would take 0.3 ms in every step
+        else:
+            torch.manual_seed(seed)
 
 
 class _Fit:
