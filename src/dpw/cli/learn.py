@@ -71,13 +71,8 @@ def learn(
     fixed = Wishes(learning_rate, steps, epochs, batch_size, time_limit)
     refuse_impossible(fixed, seed, checkpoint_seconds)
     task = Task.from_folder(folder, name=name, templates=(template,), seed=seed)
-    wishes = {
-        **asdict(fixed),
-        "use_all": use_all,
-        "again": again,
-        "seed": seed,
-        "checkpoint_seconds": checkpoint_seconds,
-    }
+    how = {"use_all": use_all, "again": again, "seed": seed, "checkpoint_seconds": checkpoint_seconds}
+    wishes = {**asdict(fixed), **how}
     unfinished.refuse_foreign(into)
     with writing(into):
         if discard_unfinished:

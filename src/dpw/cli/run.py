@@ -68,15 +68,16 @@ def run(
         "workers": workers,
         "trackers": track or [],
     }
-    several = len(methods) * len(many_seeds) > 1
-    base = output or Path("runs") / Path(benchmark).stem
-    planned = []
-    for name in methods:
-        for number in many_seeds:
-            own = name if preset == "default" else f"{name}-{preset.replace('/', '-')}"
-            folder = base / f"{own}-seed{number}" if several or output is None else base
-            planned.append((_checked({**common, "method": name, "seed": number}), folder))
+    asked = [_checked({**common, "method": name, "seed": one}) for name in methods for one in many_seeds]
+    planned = [(config, _folder(config, output, several=len(asked) > 1)) for config in asked]
     _show(_all(planned, settings or [], checkpoint_seconds, jobs), as_json)
+
+
+def _folder(config: "RunConfig", output: Path | None, *, several: bool) -> Path:
+    """Where a run lies: the folder that was named, or one of its own in it where there are several."""
+    base = output or Path("runs") / Path(config.benchmark).stem
+    preset = "" if config.preset == "default" else f"-{config.preset.replace('/', '-')}"
+    return base / f"{config.method}{preset}-seed{config.seed}" if several or output is None else base
 
 
 def _all(

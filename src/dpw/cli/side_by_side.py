@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -59,11 +60,19 @@ def run_side_by_side(jobs: Sequence[Job], at_once: int) -> list[dict[str, Any]]:
 
     What they say on stderr is passed on. If one fails the others still end, then its code is ours.
     """
-    with stopping() as request:
+    with stopping() as request, ExitStack() as files:
+        for job in jobs:
+            files.enter_context(job.answer)
+            files.enter_context(job.errors)
         try:
             _carry_out(jobs, at_once, request)
         finally:
             _end([job for job in jobs if job.running])
+        return _answers(jobs, request)
+
+
+def _answers(jobs: Sequence[Job], request: StopRequest) -> list[dict[str, Any]]:
+    """What all jobs answered, or the exit code of the first that failed or never began."""
     codes = [
         job.process.returncode if job.process is not None else 128 + (request.signal or 0) for job in jobs
     ]

@@ -143,6 +143,7 @@ class _Fit:
         self.epochs = -(-self.total // self.per_epoch)
         self.rate = self.config.task_learning_rates.get(task.name, self.config.learning_rate)
         self.saved_at = time.monotonic()
+        self.loss = 0.0  # the last one that was read
 
     def run(self) -> Position:
         """All remaining epochs, then the best of them."""
@@ -205,9 +206,12 @@ class _Fit:
     def report(self, loss: Tensor, rate: float) -> None:
         """Tell the log, the callback and the trackers."""
         step, trainer = self.position.step, self.trainer
-        value = float(loss)
+        logged = step % trainer.log_every == 0 or step == self.total - 1
+        if logged or loss.is_cpu:
+            self.loss = float(loss)  # waits for an accelerator, so between log lines nobody asks it
+        value = self.loss
         trainer.callback.on_step(self.task.name, self.position.epoch, self.epochs, step + 1, value)
-        if step % trainer.log_every == 0 or step == self.total - 1:
+        if logged:
             trainer.log.write(event="train", task=self.task.name, step=step, loss=value, learning_rate=rate)
             self.accelerator.log({f"{self.task.name}/loss": value, f"{self.task.name}/rate": rate}, step=step)
 

@@ -19,6 +19,7 @@ from dpw.methods.bank import HostTensors
 from dpw.methods.base import Method, TaskImages, ensemble
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import RoutedConfig
+from dpw.methods.parts.by_parts import goes_by_parts, loss_by_parts, part_sizes
 from dpw.methods.parts.plain import plain_logits
 from dpw.methods.parts.weighted_texts import WeightedTexts
 from dpw.methods.routing.estimation import diagonal_target, projection_target
@@ -134,11 +135,35 @@ class WeightedAnswers:
 
     def task_logits(self, pixels: Tensor) -> Tensor:
         """Both towers with the newest module at full weight."""
-        method, index = self.method, len(self.method.tasks) - 1
-        images = method.backbone.encode_images(pixels, self.image_adaptation(index, None, None))
-        tokens = method.training_tokens()
-        texts = method.backbone.encode_texts(tokens, self.text_adaptation(index, None, None))
-        return method.backbone.logit_scale * F.normalize(images, dim=-1) @ F.normalize(texts, dim=-1).T
+        return self._known_logits(pixels, self._training_texts())
+
+    def _known_logits(self, pixels: Tensor, texts: Tensor) -> Tensor:
+        """Images with the newest module against given texts of length one."""
+        backbone, index = self.method.backbone, len(self.method.tasks) - 1
+        images = backbone.encode_images(pixels, self.image_adaptation(index, None, None))
+        return backbone.logit_scale * F.normalize(images, dim=-1) @ texts.T
+
+    def _training_texts(self) -> Tensor:
+        """Texts of the classes being learned `(C, E)` with the newest module."""
+        adaptation = self.text_adaptation(len(self.method.tasks) - 1, None, None)
+        return F.normalize(
+            self.method.backbone.encode_texts(self.method.training_tokens(), adaptation), dim=-1
+        )
+
+    def loss(self, pixels: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy over the classes being learned; a large batch goes through a few images at a time."""
+        smoothing = self.config.training.label_smoothing
+        if not goes_by_parts(self.method.backbone, pixels):
+            return F.cross_entropy(self.task_logits(pixels), labels, label_smoothing=smoothing)
+
+        def summed(some: Tensor, own: Tensor, texts: Tensor) -> Tensor:
+            """The sum over a few images."""
+            logits = self._known_logits(some, texts)
+            return F.cross_entropy(logits, own, label_smoothing=smoothing, reduction="sum")
+
+        sizes = part_sizes(self.method.backbone, len(pixels))
+        learned = list(self.method.trainable().values())
+        return loss_by_parts(summed, pixels, labels, self._training_texts(), learned, sizes)
 
     # ------------------------------------------------------------------------------------------ answering
 
