@@ -122,10 +122,11 @@ class Straightforward:
         return out.reshape(x.shape)
 
     def by_head(self, x: Tensor, slices: Tensor, weight: Tensor) -> Tensor:
-        """Every head multiplies X, or its own slice of it, by its own W^G; X itself is kept once."""
+        """Every head multiplies X, or its own slice of it, by its own W^G; X as it lies is kept once."""
         if slices.shape[1] == len(weight):
             return slices @ weight
-        return torch.stack([x @ one for one in weight], dim=1)
+        tokens_first = x.transpose(0, 1)
+        return torch.stack([tokens_first @ one for one in weight]).permute(2, 0, 1, 3)
 
     def cutoff(self, part: Any, index: int, scores: Tensor, tower: str, weight: Tensor) -> Tensor:
         """Below which weight a prefix is left out."""

@@ -6,12 +6,13 @@ task its classes, templates and the file with its tensors. A single task is expo
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dpw import __version__
 from dpw.clip.backbone import Backbone
@@ -51,6 +52,8 @@ __all__ = [
     "task_json",
 ]
 
+Marks = tuple[tuple[str, ...], tuple[tuple[str, int], ...]]
+
 
 def save_model(method: Method, folder: Path, extra: Mapping[str, Any] | None = None) -> None:
     """Write a model; tasks that are already there unchanged keep their very files.
@@ -67,16 +70,33 @@ def save_model(method: Method, folder: Path, extra: Mapping[str, Any] | None = N
             "kind": KIND,
             "shared": files.write_tensors(folder, "shared", shared) if shared else None,
             "tasks": [
-                {**task_json(task), "tensors": files.write_tensors(folder, task.name, state)}
-                for task, state in zip(method.tasks, _states(method), strict=True)
+                {**task_json(task), "tensors": _write_task(method, index, folder)}
+                for index, task in enumerate(method.tasks)
             ],
         }
         commit(folder, content)
 
 
-def _states(method: Method) -> Iterator[dict[str, Tensor]]:
-    """The tensors of every learned task, one after another."""
-    return (method.task_state(index) for index in range(len(method.tasks)))
+# The file that a learned module was written to or read from, and which tensors it had then.
+_FILES: WeakKeyDictionary[nn.Module, tuple[dict[str, Any], Marks]] = WeakKeyDictionary()
+
+
+def _write_task(method: Method, index: int, folder: Path) -> dict[str, Any]:
+    """The entry of a task, whose file is written only if the task is new or another one than before."""
+    module, marks = method.bank[index], _marks(method, index)
+    known = _FILES.get(module)
+    if method.isolated and known is not None and known[1] == marks and files.is_whole(folder, known[0]):
+        return known[0]
+    entry = files.write_tensors(folder, method.tasks[index].name, method.task_state(index))
+    _FILES[module] = entry, marks
+    return entry
+
+
+def _marks(method: Method, index: int) -> Marks:
+    """What changes when a task's tensors are changed: their names and versions, without reading them."""
+    module = method.bank[index]
+    own = [*module.named_parameters(), *module.named_buffers()]
+    return tuple(method.task_state(index)), tuple((name, tensor._version) for name, tensor in own)
 
 
 def load_model(folder: Path, create: Callable[[type[Method], MethodConfig, str], Method]) -> Method:
@@ -101,6 +121,7 @@ def _fill(method: Method, folder: Path, content: Mapping[str, Any]) -> None:
             method.load_shared_state(_finite_tensors(folder, content["shared"]))
         for task in content["tasks"]:
             method.load_task(learned_task(task), _finite_tensors(folder, task["tensors"]))
+            _FILES[method.bank[-1]] = task["tensors"], _marks(method, len(method.tasks) - 1)
     except (KeyError, RuntimeError, TypeError, IndexError, AttributeError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DamagedFileError(

@@ -174,6 +174,7 @@ class DPW(Method):
                     self.backbone.encode_images(pixels, adaptation)
             self._store_statistics(running)
         super().end_task(images)
+        self.answers.keep_texts()
 
     def _store_statistics(self, running: RunningScores) -> None:
         """Write mean and variance of the [CLS] scores into the newest task."""

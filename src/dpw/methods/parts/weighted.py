@@ -21,9 +21,9 @@ from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import RoutedConfig
 from dpw.methods.parts.by_parts import goes_by_parts, loss_by_parts, part_sizes
 from dpw.methods.parts.plain import plain_logits
-from dpw.methods.parts.weighted_texts import WeightedTexts
+from dpw.methods.parts.weighted_texts import Kept, WeightedTexts, points_of
 from dpw.methods.routing.estimation import diagonal_target, projection_target
-from dpw.methods.routing.gaussian import GaussianRouter, fitted_gaussian, sample_gaussian
+from dpw.methods.routing.gaussian import TEXTS, GaussianRouter, fitted_gaussian, sample_gaussian
 from dpw.methods.routing.ranking import weighted_logits
 from dpw.methods.routing.route import Route, rows_by_task
 
@@ -75,7 +75,8 @@ class WeightedAnswers:
         self.method, self.config = method, method.config
         self.image_adaptation, self.text_adaptation = image, text
         self.router = GaussianRouter(self._gaussians, self.config.gate, self.config.weights == "fitted")
-        self.texts = WeightedTexts(self.encode_texts, self.config.text_weight, self.config.grid_points)
+        points = self.config.grid_points
+        self.texts = WeightedTexts(self.encode_texts, self.config.text_weight, points, self._stored_texts)
 
     def _gaussians(self) -> Sequence[HostTensors]:
         """The Gaussians of all tasks."""
@@ -251,6 +252,25 @@ class WeightedAnswers:
             by_weight = backbone.encode_copies(tokens, len(weight[rows]), adaptation)
             encoded += [ensemble(one, len(group.templates)) for one in by_weight]
         return torch.stack(encoded)
+
+    def keep_texts(self) -> None:
+        """Store text features of the newest task's own classes with it, so that its first answer is quick."""
+        if self.config.text_weight != "grid":
+            return
+        index = len(self.method.tasks) - 1
+        with torch.no_grad():
+            grid = self.texts.grid(index, self.method.tasks[-1].group(), float(self.router.gates()[index]))
+        self._gaussians()[index].tensors[TEXTS] = grid.detach().cpu().clone()
+
+    def _stored_texts(self, index: int, group: ClassGroup) -> Kept | None:
+        """What `keep_texts` stored for a group; models of earlier versions have nothing."""
+        kept = self._gaussians()[index].tensors.get(TEXTS)
+        if kept is None or group != self.method.tasks[index].group():
+            return None
+        points = points_of(self.config.grid_points, float(self.router.gates()[index]))
+        if len(points) != len(kept):
+            return None
+        return dict(zip(points, kept.to(self.method.backbone.device).unbind(0), strict=True))
 
     def clear(self) -> None:
         """Drop all kept text features, because tasks have moved or changed."""
