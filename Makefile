@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test test-real demo table lint types unit soak fuzz slow bench bench-quick site format clean gallery
+.PHONY: test test-real demo table lint types unit soak fuzz slow bench bench-quick bench-start site format clean gallery
 
 test: lint types unit
 
@@ -58,6 +58,11 @@ bench: $(STAMP)
 # The same on the tiny shape, in a few minutes.
 bench-quick: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.bench --quick --shapes tiny
+
+# How long commands take to start, and what every method costs beside plain CLIP on mini.
+bench-start: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.starting
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.everyone
 
 # The pictures of docs/gallery.md, from runs on the embedded model and benchmark.
 gallery: $(STAMP)

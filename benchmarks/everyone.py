@@ -27,9 +27,7 @@ def one(name: str, shape: str) -> dict[str, Any]:
     """What one method costs, in this process."""
     torch.set_num_threads(1)
     below = Backbone.from_pretrained("mini") if shape == "mini" else models.backbone(shape)
-    settings = {"synthetic": "task"} if name == "gift" else {}
-    config = configure(name, settings=settings if "synthetic" in settings else {}, clip=below.reference)
-    return measure(name, config, below, CLASSES)._asdict()
+    return measure(name, configure(name, clip=below.reference), below, CLASSES)._asdict()
 
 
 def main() -> int:

@@ -96,7 +96,12 @@ def _marks(method: Method, index: int) -> Marks:
     """What changes when a task's tensors are changed: their names and versions, without reading them."""
     module = method.bank[index]
     own = [*module.named_parameters(), *module.named_buffers()]
-    return tuple(method.task_state(index)), tuple((name, tensor._version) for name, tensor in own)
+    return tuple(method.task_state(index)), tuple((name, _version(one)) for name, one in own)
+
+
+def _version(tensor: Tensor) -> int:
+    """How often a tensor was changed in place; those of inference mode do not count, nor are they trained."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def load_model(folder: Path, create: Callable[[type[Method], MethodConfig, str], Method]) -> Method:

@@ -5,6 +5,9 @@ import torch
 from torch.nn import functional as F
 
 from benchmarks import models
+from dpw.methods import Candidates
+from dpw.methods.parts.weighted_texts import points_of
+from tests.helpers.toy_methods import answers, learn, reload, some_pixels, toy_method, toy_task
 
 BACKBONE = models.backbone("tiny")
 
@@ -45,7 +48,7 @@ def test_points_of_the_grid_reach_the_gate_from_both_sides():
 
 def test_texts_of_a_task_are_stored_with_it_and_give_the_digits_of_a_model_without(monkeypatch):
     method, pixels = toy_method("dpw"), some_pixels()
-    for name in ("dtd", "eurosat"):
+    for name in ("dtd", "mnist"):
         learn(method, toy_task(name))
     question = Candidates.learned([task.group() for task in method.tasks])
     stored = reload(method)
