@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test test-cluster test-real demo table lint types unit soak fuzz slow load bench bench-quick site notebooks release-check format clean gallery
+.PHONY: test test-cluster test-real demo table lint types unit soak fuzz slow load bench bench-quick bench-start site notebooks release-check format clean gallery
 
 test: lint types unit
 
@@ -66,6 +66,10 @@ bench-quick: $(STAMP)
 # Speed of `dpw serve` beside direct calls, then 20,000 checked requests with trouble; see docs/serve.md.
 load: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.load
+# How long commands take to start, and what every method costs beside plain CLIP on mini.
+bench-start: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.starting
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.everyone
 
 # The pictures of docs/gallery.md, from runs on the embedded model and benchmark.
 gallery: $(STAMP)

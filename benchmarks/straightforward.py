@@ -102,7 +102,7 @@ class Straightforward:
         if self.lean and not config.own_slice:
             scores = torch.einsum("bnd,hdl->bhnl", x, part.weight[index])
         else:
-            scores = slices @ part.weight[index]
+            scores = self.by_head(x, slices, part.weight[index])
         scores = scores + part.bias[index][:, :tokens]
         gates = torch.sigmoid(scores)
         total = gates.sum(dim=-1, keepdim=True)
@@ -120,6 +120,13 @@ class Straightforward:
         if weight is not None:
             out = out * weight.view(-1, 1, 1, 1)
         return out.reshape(x.shape)
+
+    def by_head(self, x: Tensor, slices: Tensor, weight: Tensor) -> Tensor:
+        """Every head multiplies X, or its own slice of it, by its own W^G; X as it lies is kept once."""
+        if slices.shape[1] == len(weight):
+            return slices @ weight
+        tokens_first = x.transpose(0, 1)
+        return torch.stack([tokens_first @ one for one in weight]).permute(2, 0, 1, 3)
 
     def cutoff(self, part: Any, index: int, scores: Tensor, tower: str, weight: Tensor) -> Tensor:
         """Below which weight a prefix is left out."""

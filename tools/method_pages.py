@@ -15,6 +15,7 @@ from typing import Any
 
 from dpw.cli.methods import DESCRIBED, shown
 from dpw.methods import METHODS
+from dpw.methods.catalog import registered
 from dpw.methods.config import MethodConfig
 from dpw.methods.description import describe, settings_of
 
@@ -94,6 +95,12 @@ def described() -> str:
         settings = ",\n".join(f"    {json.dumps(one)}" for one in entry.pop("settings"))
         entries.append(f'{json.dumps(entry)[:-1]},\n  "settings": [\n{settings}\n  ]}}')
     return "[\n" + ",\n".join(entries) + "\n]\n"
+
+
+def catalog() -> str:
+    """What `dpw methods` reads without importing a method."""
+    entries = {name: entry._asdict() for name, entry in registered().items()}
+    return json.dumps(entries, indent=1) + "\n"
 
 
 def pages() -> dict[Path, str]:

@@ -26,8 +26,8 @@ from dpw.engine.training import Trainer
 from dpw.errors import InputError
 from dpw.methods import METHODS, configure, create
 from dpw.methods.feature_cache import FeatureCache
-from dpw.runs.config import reference_data
 from dpw.runs.gathering import MAIN_METRICS
+from dpw.runs.opening import reference_data
 
 
 def measure(method: str, tried: Mapping[str, Any], benchmark: LoadedBenchmark, tasks: Sequence[Task]) -> str:

@@ -17,15 +17,15 @@ from dpw.engine.evaluation import Evaluator, TestResult
 from dpw.engine.prediction import Prediction
 from dpw.engine.predictor import Predictor
 from dpw.engine.progress import usual_callback
-from dpw.engine.recipe import Wishes, whole_task
+from dpw.engine.recipe import whole_task
 from dpw.engine.scoring import FolderScore, score_folder
 from dpw.engine.teaching import LearnReport, check_learning, teach
 from dpw.engine.training import Trainer
+from dpw.engine.wishes import Wishes
 from dpw.errors import InputError
 from dpw.methods import METHODS, Method, configure
+from dpw.methods.catalog import FOLDER_METHOD
 from dpw.storage import model_folder
-
-FOLDER_METHOD = "dpw-ridge"  # of a person's folder; benchmarks have the paper's `dpw`
 
 __all__ = ["Backbone", "ContinualCLIP", "Prediction", "Setting", "Task", "TrainingCallback"]
 

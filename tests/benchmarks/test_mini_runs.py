@@ -7,7 +7,8 @@ from dpw.benchmarks.mini import DOMAINS, IMAGES_PER_CLASS
 from dpw.benchmarks.mini.outside import captioned
 from dpw.learner import ContinualCLIP
 from dpw.methods import METHODS, configure, suited_settings
-from dpw.runs.config import RunConfig, method_config
+from dpw.runs.config import RunConfig
+from dpw.runs.opening import method_config
 from dpw.runs.run import start_run
 from tests.helpers.checks import nonempty
 from tests.helpers.tiny_clip import save_tiny

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import dpw
 
@@ -53,3 +54,55 @@ def test_help_and_version_load_neither_torch_nor_transformers(option):
     call = "from dpw.cli import main\ntry: main()\nexcept SystemExit: pass"
     code = f"import sys; sys.argv = ['dpw', {option!r}]\n{call}"
     assert not {"torch", "transformers", "numpy"} & loaded_after(code)
+
+
+WITHOUT_TENSORS = [
+    ["methods"],
+    ["benchmarks"],
+    ["tasks", "nothing"],
+    ["forget", "nothing", "birds"],
+    ["compare", "nothing"],
+    ["run", "nothing"],
+    ["run", "mini", "--method", "nothing"],
+    ["run", "mini", "--set", "nothing=1"],
+    ["run", "mini", "--set", "training.epochs=many"],
+    ["run", "mini", "--model", "nothing"],
+    ["resume", "nothing"],
+    ["predict", "nothing", "a.jpg"],
+    ["predict", "mini", "a.jpg"],
+    ["predict", "mini", "a.jpg", "--classes", "cat", "--unknown", "2"],
+    ["evaluate", "mini", "nothing"],
+    ["learn", "nothing", "--into", "new"],
+    ["learn", "nothing", "--into", "new", "--steps", "0"],
+    ["reproduce", "nothing"],
+    ["report", "nothing"],
+    ["figures", "nothing"],
+    ["explain", "nothing", "a.jpg"],
+]
+
+
+def test_lists_and_refusals_load_neither_torch_nor_transformers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = f"""
+import sys
+from dpw.cli import main
+for words in {WITHOUT_TENSORS!r}:
+    sys.argv = ["dpw", *words]
+    try: main()
+    except SystemExit as stop: assert stop.code == (0 if words[0] in ("methods", "benchmarks") else 2), words
+    assert "torch" not in sys.modules, words
+"""
+    assert not {"torch", "transformers", "accelerate"} & loaded_after(code)
+
+
+def test_a_prediction_on_mini_loads_no_transformers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Image.new("RGB", (8, 8)).save("a.png")
+    code = """
+import sys
+from dpw.cli import main
+sys.argv = ["dpw", "predict", "mini", "a.png", "--classes", "cat,dog"]
+try: main()
+except SystemExit as stop: assert stop.code == 0
+"""
+    assert not {"transformers", "accelerate", "torch._dynamo", "sympy"} & loaded_after(code)

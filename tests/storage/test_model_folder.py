@@ -9,6 +9,7 @@ import pytest
 
 from dpw import ContinualCLIP
 from dpw.errors import DamagedFileError, InputError
+from dpw.storage import files as storage_files
 from dpw.storage.files import write_json
 from dpw.storage.model_folder import export_task, import_task, remove_task
 from tests.helpers.checks import nonempty
@@ -240,3 +241,29 @@ def test_a_model_that_names_only_the_weights_of_its_clip_is_still_read(toy, save
     assert import_task(folder, tmp_path / "birds") == "birds"
     with pytest.raises(InputError, match="the weights' SHA-256 differs"):
         ContinualCLIP.from_pretrained(folder, backbone=save_tiny(tmp_path / "other", seed=3))
+
+
+def test_saving_again_serialises_only_what_changed(toy, tmp_path, monkeypatch):
+    model = fresh(toy)
+    model.learn(task(toy, "birds"))
+    model.save_pretrained(tmp_path / "m")
+    written = []
+    real = storage_files.write_tensors
+    monkeypatch.setattr(
+        storage_files, "write_tensors", lambda *given: written.append(given[1]) or real(*given)
+    )
+    model.learn(task(toy, "signs"))
+    model.save_pretrained(tmp_path / "m")
+    assert "signs" in written
+    assert "birds" not in written
+    again = ContinualCLIP.from_pretrained(tmp_path / "m")
+    written.clear()
+    again.save_pretrained(tmp_path / "m")
+    assert not {"birds", "signs"} & set(written)
+    before = files(tmp_path / "m")
+    next(again.method.bank[0].parameters()).add_(1)
+    again.save_pretrained(tmp_path / "m")
+    assert "birds" in written
+    assert files(tmp_path / "m") != before
+    again.save_pretrained(tmp_path / "new")
+    assert len(files(tmp_path / "new")) == len(before)

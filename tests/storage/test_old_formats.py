@@ -67,4 +67,5 @@ def test_the_stopped_run_resumes_to_what_the_finished_one_learned(old, capsys):
     for part in ("birds", "metals", "shared"):
         (found,) = (old / "dpw-stopped" / "model").glob(f"{part}-*.safetensors")
         (expected,) = (old / "dpw-done" / "model").glob(f"{part}-*.safetensors")
-        assert_close(load_file(found), load_file(expected), rtol=1e-4, atol=1e-4)
+        tensors = {name: one for name, one in load_file(found).items() if name != "router.texts"}  # new since
+        assert_close(tensors, load_file(expected), rtol=1e-4, atol=1e-4)

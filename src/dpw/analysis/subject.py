@@ -14,7 +14,7 @@ from dpw.data.split import Split
 from dpw.data.task import Task
 from dpw.errors import InputError
 from dpw.methods.diki import DIKI
-from dpw.methods.dpw import DPW
+from dpw.methods.dpw.method import DPW
 from dpw.runs.opening import open_benchmark, open_method
 
 

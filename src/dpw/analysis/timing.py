@@ -13,7 +13,8 @@ from dpw.analysis.subject import Subject
 from dpw.clip.adaptation import Adaptation
 from dpw.clip.sequences import Positions
 from dpw.data.images import Images
-from dpw.methods.dpw import DPW, DPWAdaptation
+from dpw.methods.dpw.method import DPW
+from dpw.methods.dpw.tower import DPWAdaptation
 
 TASK_TIME = "identifying the task\n(a plain pass included)"
 

@@ -11,7 +11,8 @@ from dpw.clip.adaptation import Adaptation
 from dpw.clip.sequences import Positions
 from dpw.data.images import Images
 from dpw.errors import InputError
-from dpw.methods.dpw import DPW, DPWAdaptation
+from dpw.methods.dpw.method import DPW
+from dpw.methods.dpw.tower import DPWAdaptation
 from dpw.methods.routing.route import rows_by_task
 
 

@@ -8,7 +8,7 @@ import typer
 
 from dpw.cli.learn import Backbone, Json
 from dpw.cli.output import say, say_error
-from dpw.cli.predict import Classes, Template, refuse_missing, split_names
+from dpw.cli.predict import Classes, Template, refuse_no_model, split_names
 
 
 def evaluate(
@@ -28,15 +28,19 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Measure a model on all images of a folder; exit code 2 if any of them cannot be read."""
-    refuse_missing(model)
-    from dpw import ContinualCLIP, InputError
+    from dpw import InputError
+
+    if html is not None and html.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{html} does not end in .html: give the page a name such as evaluation.html")
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; give the folder that holds the images")
+    refuse_no_model(model, backbone, among_learned=classes is None)
+    from dpw import ContinualCLIP
     from dpw.cli.terminal import watched
     from dpw.engine.scoring import score_folder
     from dpw.report.evaluation import as_text, images_csv, write_evaluation
     from dpw.storage.files import write_bytes
 
-    if html is not None and html.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"{html} does not end in .html: give the page a name such as evaluation.html")
     learner = ContinualCLIP.from_pretrained(model, backbone=backbone)
     score = score_folder(
         learner,

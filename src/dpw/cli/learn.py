@@ -79,23 +79,19 @@ def learn(
     Rate and length are found on the images themselves. A fifth of a plain folder is kept apart to say how
     well it went.
     """
+    from dataclasses import asdict
+
     from dpw import Task
     from dpw.data.digest import task_digest
+    from dpw.engine.wishes import Wishes, refuse_impossible
     from dpw.storage import unfinished
     from dpw.storage.lock import writing
 
+    fixed = Wishes(learning_rate, steps, epochs, batch_size, time_limit)
+    refuse_impossible(fixed, seed, checkpoint_seconds)
     task = Task.from_folder(folder, name=name, templates=(template,), seed=seed)
-    wishes = {
-        "learning_rate": learning_rate,
-        "steps": steps,
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "time_limit": time_limit,
-        "use_all": use_all,
-        "again": again,
-        "seed": seed,
-        "checkpoint_seconds": checkpoint_seconds,
-    }
+    how = {"use_all": use_all, "again": again, "seed": seed, "checkpoint_seconds": checkpoint_seconds}
+    wishes = {**asdict(fixed), **how}
     unfinished.refuse_foreign(into)
     with writing(into):
         if discard_unfinished:
@@ -153,8 +149,20 @@ def _open(
     allow_download: bool,
 ) -> Any:
     """The model to teach: an existing one, or a new one on a CLIP."""
-    from dpw import ContinualCLIP, InputError
-    from dpw.storage.model_folder import is_model, refuse_other_clip
+    from dpw import InputError
+    from dpw.clip.pretrained import find_clip
+    from dpw.methods.catalog import FOLDER_METHOD, refuse_unknown
+    from dpw.storage.model_json import is_model, refuse_other_clip
+
+    if not is_model(into):
+        if model is None:
+            raise InputError(
+                f"{into} is not a model yet: say which CLIP to start from, for example --model mini or "
+                "--model openai/clip-vit-base-patch16"
+            )
+        refuse_unknown(method or FOLDER_METHOD, preset, settings)
+        find_clip(model)
+    from dpw import ContinualCLIP
 
     if is_model(into):
         if model is not None:
@@ -162,11 +170,7 @@ def _open(
         return ContinualCLIP.from_pretrained(
             into, method, preset=preset, settings=settings, device=device, allow_download=allow_download
         )
-    if model is None:
-        raise InputError(
-            f"{into} is not a model yet: say which CLIP to start from, for example --model mini or "
-            "--model openai/clip-vit-base-patch16"
-        )
+    assert model is not None
     return ContinualCLIP.from_pretrained(model, method, preset=preset, settings=settings, device=device)
 
 
@@ -187,10 +191,7 @@ def forget(
     task: Annotated[str, typer.Argument(help="The task to remove.")],
 ) -> None:
     """Remove a task from a model; the others stay as they are, byte for byte."""
-    from dpw.storage.model_json import read_model
-
-    read_model(model)  # what is no model is said before torch is loaded
-    from dpw.storage.model_folder import remove_task
+    from dpw.storage.model_json import read_model, remove_task
 
     remove_task(model, task)
     left = ", ".join(entry["name"] for entry in read_model(model)["tasks"]) or "nothing"
@@ -237,7 +238,7 @@ def export_one(
     target: Annotated[Path, typer.Argument(help="A new folder for it.")],
 ) -> None:
     """Copy one task out of a model."""
-    from dpw.storage.model_folder import export_task
+    from dpw.storage.model_json import export_task
 
     export_task(model, task, target)
     say(f"exported {task} to {target}")

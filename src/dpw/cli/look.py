@@ -8,7 +8,7 @@ import typer
 
 from dpw.cli.learn import AllowDownload, Backbone, Json
 from dpw.cli.output import say
-from dpw.cli.predict import refuse_missing
+from dpw.cli.predict import refuse_no_model
 
 
 def report(
@@ -19,6 +19,9 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write one self-contained HTML page about finished runs; pictures and tables also as files beside it."""
+    from dpw.runs.gathering import read_runs
+
+    read_runs(runs)  # what is no run is refused before anything is drawn
     from dpw.report import write_report
 
     written = write_report(runs, output)
@@ -43,8 +46,11 @@ def figures(
     as_json: Json = False,
 ) -> None:
     """Draw the paper's analyses from a finished run, without training anything."""
-    from dpw.analysis import make_figures
     from dpw.storage.run_folder import RunFolder
+
+    for one in (run, *(beside or ())):
+        RunFolder(one).read_results()  # what is no finished run is refused before torch is there
+    from dpw.analysis import make_figures
 
     folder = output or RunFolder(run).figures
     chosen = None if only is None else [name.strip() for name in only.split(",") if name.strip()]
@@ -89,16 +95,17 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Say what was predicted, which task was identified and how surely, and draw what every token took."""
-    refuse_missing(model)
-    from dpw import ContinualCLIP
-    from dpw.analysis import draw_explanation
-    from dpw.analysis import explain as find_reasons
-    from dpw.report.style import save_figure
-    from dpw.storage.model_folder import is_model
+    from dpw.storage.model_json import is_model
     from dpw.storage.run_folder import RunFolder
 
     inside = RunFolder(model).model
     folder = inside if is_model(inside) else Path(model)
+    refuse_no_model(str(folder), backbone, among_learned=classes is None)
+    from dpw import ContinualCLIP
+    from dpw.analysis import draw_explanation
+    from dpw.analysis import explain as find_reasons
+    from dpw.report.style import save_figure
+
     learner = ContinualCLIP.from_pretrained(folder, backbone=backbone, allow_download=allow_download)
     chosen = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
     found = find_reasons(learner, image, classes=chosen)

@@ -45,8 +45,8 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Classify images; nobody needs to say which task they belong to. Exit code 2 if any cannot be read."""
-    refuse_missing(model)
-    from dpw import ContinualCLIP, InputError
+    from dpw import InputError
+    from dpw.methods.candidates import among_given, refuse_impossible
 
     refuse_mixture(images, source, target, csv, cluster)
 
@@ -54,34 +54,57 @@ def predict(
         raise InputError(
             "--template has no effect without --classes: learned tasks have their own; leave it out"
         )
+    chosen = split_names(classes)
+    refuse_impossible(top, unknown)
+    if chosen is not None:
+        among_given(chosen, template)
+    refuse_no_model(model, backbone, among_learned=chosen is None)
     if source is not None and target is not None:
-        asked = (model, split_names(classes), template, top, unknown, backbone)
+        asked = (model, chosen, template, top, unknown, backbone)
         predict_many(asked, source, target, cluster, as_json)
         return
     assert images is not None, "refused before"
+    if csv is None and not as_json and _all_missing(images):
+        raise typer.Exit(2)
+    from dpw import ContinualCLIP
+
     learner = ContinualCLIP.from_pretrained(model, backbone=backbone, allow_download=allow_download)
-    question = {"classes": split_names(classes), "template": template, "top": top, "unknown": unknown}
+    question = {"classes": chosen, "template": template, "top": top, "unknown": unknown}
     if csv is None:
         _show(_answers(learner, images, question), as_json)
     else:
         _write(learner, images, question, csv, as_json)
 
 
-def refuse_missing(model: str) -> None:
-    """Refuse a model that is neither there nor a CLIP's name, before torch is loaded to find that out."""
-    from dpw import InputError
-
-    may_be_a_name = model == "mini" or (model.count("/") == 1 and model[0] not in "./")
-    if not may_be_a_name and not Path(model).exists():
-        raise InputError(
-            f"there is no model {model}: give a folder that 'dpw learn' made, or with --classes a CLIP "
-            "(mini, a folder, or a hub name such as openai/clip-vit-base-patch16)"
-        )
-
-
 def split_names(names: str | None) -> list[str] | None:
     """Names out of `A, B`."""
     return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
+
+
+def refuse_no_model(model: str, backbone: str | None, *, among_learned: bool) -> None:
+    """Refuse what is neither a model nor a CLIP, or knows no class to answer with, before torch is there."""
+    from dpw import InputError
+    from dpw.clip.pretrained import find_clip
+    from dpw.storage.model_json import is_model, read_model
+
+    if not is_model(Path(model)):
+        find_clip(backbone or model)
+        learned = []
+    else:
+        learned = read_model(Path(model))["tasks"]
+        if backbone is not None:
+            find_clip(backbone)
+    if among_learned and not learned:
+        raise InputError("nothing is learned yet: learn a task first, or give classes to choose from")
+
+
+def _all_missing(images: list[Path]) -> bool:
+    """Whether none of the files is there, each having been named."""
+    if any(path.exists() or path.is_symlink() for path in images):
+        return False
+    for path in images:
+        say_error(f"{path} does not exist; give an image file or a folder of them")
+    return True
 
 
 def _answers(learner: Any, images: list[Path], question: dict[str, Any]) -> Iterator[Any]:

@@ -11,6 +11,7 @@ import typer
 
 from dpw.cli.learn import Json
 from dpw.cli.output import say
+from dpw.cli.run import parse_seeds
 
 if TYPE_CHECKING:
     from dpw.runs.reproduce import Estimate, Reproduction
@@ -43,17 +44,21 @@ def reproduce(
     """Make a table or figure of the paper again: run what is missing, and set it beside the printed one."""
     from dpw import InputError
     from dpw.runs.config import MINI
-    from dpw.runs.reproduce import Reproduction, estimate
+    from dpw.runs.paper_tables import refuse_unknown_table
 
+    refuse_unknown_table(table)
+    numbers = parse_seeds(None, seeds)
     if benchmark not in (None, MINI):
         raise InputError(f"--benchmark {benchmark}: only {MINI} can stand in for the paper's benchmarks")
+    from dpw.runs.reproduce import Reproduction, estimate
+
     data = {"reference_images": reference_images, "reference_sentences": reference_sentences}
     wanted = Reproduction(
         table,
         output,
         model,
         None if data_root is None else str(data_root),
-        tuple(int(seed) for seed in seeds.split(",")),
+        tuple(numbers),
         mini=benchmark == MINI,
         official=official,
         given={name: path for name, path in {**data, "synthetic": synthetic}.items() if path is not None},

@@ -77,10 +77,13 @@ def run(
     threads: Threads = None,
     processes: Processes = None,
     checkpoint_seconds: CheckpointSeconds = 30.0,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Runs side by side; on mini as many as there are cores.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run methods through a benchmark and measure every test set after every task."""
-    many_seeds = _seeds(seed, seeds)
+    many_seeds = parse_seeds(seed, seeds)
     many_shots: list[int] | list[None] = [None] if shots is None else _numbers("--shots", shots)
     usual = MINI_METHODS if benchmark in ("mini", "mini-x-tail") else "dpw"
     methods = (method or (SHOT_METHODS if len(many_shots) > 1 else usual)).split(",")
@@ -103,7 +106,8 @@ def run(
     planned = _planned(common, list(grid), base, output is None)
     if cluster is None:
         refuse_without_cluster(threads, processes)
-        found = [_start(values, folder, checkpoint_seconds, reuse) for values, folder in planned]
+        checked = [(_checked(values), folder) for values, folder in planned]
+        found = _all(checked, settings or [], checkpoint_seconds, jobs, reuse)
     else:
         place = ClusterPlace(cluster, base, reuse, threads, processes, checkpoint_seconds)
         found = run_on_cluster(planned, place)
@@ -133,7 +137,54 @@ def _planned(
     return found
 
 
-def _seeds(seed: int | None, seeds: str | None) -> list[int]:
+def _all(
+    planned: "list[tuple[RunConfig, Path]]",
+    settings: list[str],
+    checkpoint_seconds: float,
+    jobs: int | None,
+    reuse: Path | None,
+) -> list[dict[str, Any]]:
+    """All runs, one after another or side by side."""
+    from dpw.cli.side_by_side import Job, run_side_by_side
+    from dpw.data.cores import usable_cores
+
+    small = all(config.model == "mini" for config, _ in planned)
+    at_once = min(len(planned), jobs or (usable_cores() if small else 1))
+    if at_once == 1:
+        return [run_in_terminal(config, folder, checkpoint_seconds, reuse) for config, folder in planned]
+    limits = ["--checkpoint-seconds", str(checkpoint_seconds)]
+    limits += [] if reuse is None else ["--reuse", str(reuse)]
+    started = [
+        Job(folder.name, [*_arguments(config, settings), "--output", str(folder), *limits])
+        for config, folder in planned
+    ]
+    return run_side_by_side(started, at_once)
+
+
+def _arguments(config: "RunConfig", settings: list[str]) -> list[str]:
+    """The command line of one run."""
+    given: dict[str, Any] = {
+        "method": config.method,
+        "model": config.model,
+        "seed": config.seed,
+        "preset": config.preset,
+        "data-root": config.data_root,
+        "protocol": config.protocol,
+        "shots": config.shots,
+        "order": None if config.order is None else ",".join(config.order),
+        "shot-lists": config.shot_lists,
+        "mixed-precision": config.mixed_precision,
+        "gradient-accumulation": config.gradient_accumulation,
+        "workers": config.workers,
+    }
+    words = ["run", config.benchmark]
+    words += [word for key, value in given.items() if value is not None for word in (f"--{key}", str(value))]
+    words += [word for setting in settings for word in ("--set", setting)]
+    words += [word for tracker in config.trackers for word in ("--track", tracker)]
+    return [*words, *(["--rebuild-splits"] if config.rebuild_splits else [])]
+
+
+def parse_seeds(seed: int | None, seeds: str | None) -> list[int]:
     """The seeds of the runs: one, or several as `1,2,3`."""
     from dpw import InputError
 
@@ -170,14 +221,14 @@ def _default_model(benchmark: str) -> str:
     return found
 
 
-def _start(
-    values: dict[str, Any], folder: Path, checkpoint_seconds: float, reuse: Path | None
-) -> dict[str, Any]:
-    """One run, or what is left of it, from plain values."""
+def _checked(values: dict[str, Any]) -> "RunConfig":
+    """What is asked of one run, from plain values; what does not exist is refused before anything runs."""
     from dpw.methods.config import build
-    from dpw.runs.config import RunConfig
+    from dpw.runs.config import RunConfig, refuse_early
 
-    return run_in_terminal(build(RunConfig, values), folder, checkpoint_seconds, reuse)
+    config = build(RunConfig, values)
+    refuse_early(config)
+    return config
 
 
 def run_in_terminal(
@@ -197,10 +248,13 @@ def run_in_terminal(
 
 def _with_terminal(folder: Path, checkpoint_seconds: float, work: Any) -> dict[str, Any]:
     """Carry a run out with a progress bar; a stop is answered with the way to go on."""
+    import gc
+
     from dpw import Interrupted
     from dpw.cli.terminal import TerminalCallback, exit_code, stopping
     from dpw.runs.config import RunOptions
 
+    gc.freeze()  # what was imported stays: Accelerate collects garbage after every task, half a second each
     callback = TerminalCallback()
     with stopping() as request:
         options = RunOptions(checkpoint_seconds, callback, request, callback.on_message)
@@ -221,6 +275,9 @@ def resume(
     """Go on with an interrupted run; it ends as if it had never stopped."""
     from dataclasses import replace
 
+    from dpw.storage.run_folder import RunFolder
+
+    RunFolder(folder).read_run()  # a folder that is no run is refused before torch is there
     from dpw.runs.run import resume_run
 
     def work(options: Any) -> dict[str, Any]:

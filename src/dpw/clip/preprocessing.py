@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from dpw.errors import InputError
 
@@ -190,4 +190,9 @@ def _area(size: tuple[int, int]) -> int:
 
 def upright_rgb(image: Image.Image) -> Image.Image:
     """Turn a picture the way its EXIF orientation says and give it three colour channels."""
-    return ImageOps.exif_transpose(image).convert("RGB")
+    if image.getexif().get(ExifTags.Base.Orientation, 1) in range(2, 9):
+        image = ImageOps.exif_transpose(image)
+    if image.mode != "RGB":
+        return image.convert("RGB")
+    image.load()  # it may come from a file that is about to be closed
+    return image

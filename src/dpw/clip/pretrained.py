@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dpw.clip.family_names import NAMES, REFUSED, known_families
+from dpw.clip.plain_tokens import plain_tokenizer
 from dpw.clip.preprocessing import Preprocessing
 from dpw.errors import InputError
 
@@ -54,7 +55,7 @@ def load_clip(name_or_folder: str, allow_download: bool = True) -> tuple[Any, Pr
     from dpw.clip.fitting import check_tokenizer
 
     source = find_clip(name_or_folder) or fetch(name_or_folder, allow_download)
-    found = _load(source, name_or_folder)
+    found = _load_plain(source) or _load(source, name_or_folder)
     _refuse_not_finite(found[0], name_or_folder)
     check_tokenizer(found[0], found[2], name_or_folder)
     return found
@@ -209,6 +210,20 @@ def _refuse_other_weights(report: Mapping[str, Any], name: str) -> None:
             f"{name}: {len(more)} weights have no place in the configuration, the first is {more[0]}: take "
             "config.json and weights from the same model"
         )
+
+
+def _load_plain(folder: Path) -> tuple[Any, Preprocessing, Any] | None:
+    """An ordinary CLIP without importing transformers, which takes seconds.
+
+    None for one that is in any way unusual: transformers reads it, or says what is wrong with it.
+    """
+    from dpw.clip.plain_clip import load_weights, plain_config
+
+    config, tokenizer = plain_config(folder), plain_tokenizer(folder)
+    if config is None or tokenizer is None:
+        return None
+    clip = load_weights(folder, config)
+    return None if clip is None else (clip.float(), Preprocessing.from_folder(folder), tokenizer)
 
 
 def _import_family(folder: Path) -> tuple[Any, Any]:

@@ -25,8 +25,9 @@ from dpw.methods.feature_cache import FeatureCache
 from dpw.methods.parts.steps import steps_of
 from dpw.runs import stages
 from dpw.runs.benchmark_run import BenchmarkRun
-from dpw.runs.config import RunConfig, RunOptions, default_model, load_run_benchmark, method_config
+from dpw.runs.config import RunConfig, RunOptions, default_model, load_run_benchmark
 from dpw.runs.estimate import Measured, measure
+from dpw.runs.opening import method_config
 from dpw.storage import files
 from dpw.storage.checkpoint import TrainingCheckpoint
 from dpw.storage.logs import MetricsLog

@@ -15,6 +15,7 @@ import numpy as np
 
 from dpw.clip.preprocessing import Pixels, Preprocessing
 from dpw.data.augment import random_resized_crop
+from dpw.data.cores import own_threads
 from dpw.data.image_like import as_picture, image_name
 from dpw.data.protocol import get_protocol
 from dpw.data.segments import KEY_BYTES, SegmentStore, warn_uncached
@@ -40,7 +41,7 @@ class PixelCache:
         self.preprocessing = preprocessing
         self.size = pixel_size(preprocessing)
         self.folder, self.max_bytes = folder, max_bytes
-        self.workers = workers if workers is not None else min(8, os.cpu_count() or 1)
+        self.workers = workers if workers is not None else min(8, own_threads())
         self._lock = threading.Lock()
         self._store = None
         if folder is not None:

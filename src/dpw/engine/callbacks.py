@@ -17,7 +17,10 @@ class TrainingCallback:
         """Training of a task starts, or goes on after `done` of its `steps`."""
 
     def on_step(self, task: str, epoch: int, epochs: int, step: int, loss: float) -> None:
-        """One step is done; steps count from 1, epochs from 0."""
+        """One step is done; steps count from 1, epochs from 0.
+
+        On an accelerator the loss is read only for the lines of the log, and in between stays the last one.
+        """
 
     def on_validation(self, task: str, epoch: int, accuracy: float) -> None:
         """An epoch was measured on the validation images, as a share in [0, 1]."""

@@ -11,7 +11,8 @@ from dpw.data.prompts import DEFAULT_TEMPLATE
 from dpw.engine.embedding import image_features, text_features
 from dpw.engine.prediction import Prediction, predict_images
 from dpw.errors import InputError
-from dpw.methods import Candidates, ClassGroup, Method
+from dpw.methods import Candidates, Method
+from dpw.methods.candidates import among_given, refuse_impossible
 
 
 class Predictor:
@@ -181,10 +182,7 @@ class Predictor:
             >>> sum(answer.error is None for answer in learner.predict_stream(shades, classes=["circle"]))
             5
         """
-        if not isinstance(top, int) or isinstance(top, bool) or top < 1:
-            raise InputError(f"top = {top!r} names no class; give a whole number of at least 1")
-        if unknown is not None and not 0 < unknown < 1:
-            raise InputError(f"unknown = {unknown} is no share of images: give one in (0, 1), such as 0.05")
+        refuse_impossible(top, unknown)
         question = self.question(classes, template)
         return predict_images(self.method, self.cache, several_images(images), question, top, unknown)
 
@@ -207,18 +205,7 @@ class Predictor:
             [('given', 'crow'), ('given', 'swan')]
         """
         if classes is not None:
-            if isinstance(classes, str):
-                raise InputError(f"classes is the single text {classes!r}; give a list, as in [{classes!r}]")
-            names = tuple(classes)
-            if not all(isinstance(name, str) and name for name in names):
-                raise InputError(
-                    f"classes is {list(names)!r:.80}; give a list of names, such as ['crow', 'swan']"
-                )
-            if not names or len(set(names)) != len(names):
-                raise InputError(f"give at least one class and each only once, not {list(names)}")
-            if not isinstance(template, str) or template.count("{}") != 1:
-                raise InputError(f"the template {template!r} needs exactly one {{}} for the class name")
-            return Candidates.among(ClassGroup("given", names, (template,)))
+            return among_given(classes, template)
         if not self.tasks:
             raise InputError("nothing is learned yet: learn a task first, or give classes to choose from")
         return Candidates.learned([task.group() for task in self.method.tasks])

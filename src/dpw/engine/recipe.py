@@ -20,6 +20,7 @@ from dpw.data.task import Task
 from dpw.engine.feeding import SplitImages
 from dpw.engine.training import Trainer
 from dpw.engine.variation import Variation
+from dpw.engine.wishes import Wishes
 from dpw.methods.base import Method
 from dpw.methods.config import TrainingConfig
 
@@ -32,17 +33,6 @@ HELD_OUT = 5  # every fifth image of a class judges the trials
 FEWEST_JUDGES = 20  # fewer would choose a rate by chance: the method's first one is taken
 TRIALS_SHARE = 0.4  # of the time limit that trials may take
 VARIATION = Variation(least_area=0.6, mirror=True)
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What a person fixes; what is None is found."""
-
-    learning_rate: float | None = None
-    steps: int | None = None
-    epochs: int | None = None
-    batch_size: int | None = None
-    time_limit: float = 180.0
 
 
 @dataclass(frozen=True)

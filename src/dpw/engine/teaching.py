@@ -14,8 +14,9 @@ from dpw.data.task import Task
 from dpw.engine.evaluation import own_group
 from dpw.engine.feeding import SplitImages
 from dpw.engine.probe import probe_predictions
-from dpw.engine.recipe import VARIATION, Plan, Wishes, every_image, find_plan, with_judges
+from dpw.engine.recipe import VARIATION, Plan, every_image, find_plan, with_judges
 from dpw.engine.training import Trainer, training_identity
+from dpw.engine.wishes import Wishes, refuse_impossible
 from dpw.errors import InputError
 from dpw.methods import Candidates, Method, configure
 from dpw.storage.checkpoint import TrainingCheckpoint
@@ -113,16 +114,8 @@ def check_learning(method: Method, task: Task, wishes: Wishes, seed: int, checkp
     """Refuse what is no task, numbers that no training can have, and wishes that would have no effect."""
     if not isinstance(task, Task):
         raise InputError(f"task is a {type(task).__name__}; give a Task, such as Task.from_folder('birds')")
-    if not isinstance(seed, int) or seed < 0:
-        raise InputError(f"seed is {seed!r}; give a whole number that is not negative")
-    if not checkpoint_seconds >= 0:
-        raise InputError(f"checkpoint_seconds is {checkpoint_seconds!r}; give a number of seconds")
-    given = {key: value for key, value in asdict(wishes).items() if key != "time_limit" and value is not None}
-    for key, value in {**given, "time_limit": wishes.time_limit}.items():
-        if not value > 0:
-            raise InputError(f"{key} must be above 0, not {value}")
-    if wishes.steps is not None and wishes.epochs is not None:
-        raise InputError("give steps or epochs, not both: one follows from the other")
+    refuse_impossible(wishes, seed, checkpoint_seconds)
+    given = wishes.given()
     if given and not finds_recipe(method):
         raise InputError(
             f"{sorted(given)[0]} has no effect: this model of method {method.name!r} trains by its own "

@@ -1,17 +1,20 @@
-"""The methods, one file or one small package each; importing this package registers them all.
+"""The methods, one file or one small package each; asking this package for `METHODS` registers them all.
 
-A method of another package is found by its entry point in the group `dpw.methods`.
+A method of another package is found by its entry point in the group `dpw.methods`. What needs no tensors
+(`catalog.py`, `config.py`) can be imported alone, and then nothing waits for torch.
 """
 
 import importlib
 import pkgutil
 import warnings
 from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
 
-from dpw.methods.base import LearnedTask, Method, TaskImages
-from dpw.methods.candidates import Candidates, ClassGroup
-from dpw.methods.config import MethodConfig, TrainingConfig
-from dpw.methods.registry import METHODS, PRESETS, configure, create, register, suited_settings
+if TYPE_CHECKING:
+    from dpw.methods.base import LearnedTask, Method, TaskImages
+    from dpw.methods.candidates import Candidates, ClassGroup
+    from dpw.methods.config import MethodConfig, TrainingConfig
+    from dpw.methods.registry import METHODS, PRESETS, configure, create, register, suited_settings
 
 __all__ = [
     "METHODS",
@@ -29,16 +32,49 @@ __all__ = [
     "suited_settings",
 ]
 
+_MODULES = {
+    "Candidates": "candidates",
+    "ClassGroup": "candidates",
+    "LearnedTask": "base",
+    "Method": "base",
+    "MethodConfig": "config",
+    "TaskImages": "base",
+    "TrainingConfig": "config",
+    "register": "registry",
+}
+# These answer for all methods, so that all must be registered first.
+_OF_ALL = ("METHODS", "PRESETS", "configure", "create", "suited_settings")
+_registered = False
+
+
+def __getattr__(name: str) -> Any:
+    """Import an exported name from its module on first use."""
+    if name in _OF_ALL:
+        _register_all()
+        return getattr(importlib.import_module(f"{__name__}.registry"), name)
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def _register_all() -> None:
+    """Import all methods, which registers them; once."""
+    global _registered
+    if not _registered:
+        _registered = True
+        _import_own()
+        _import_others()
+
 
 def _import_own() -> None:
-    """Import every file and package here, which registers the methods in them."""
-    for found in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{found.name}")
+    """Import every file here and below, which registers the methods in them."""
+    for found in pkgutil.walk_packages(__path__, f"{__name__}."):
+        importlib.import_module(found.name)
 
 
 def _import_others() -> None:
     """Import the methods of other packages; one that fails is named and the rest goes on."""
-    for entry in entry_points(group="dpw.methods"):
+    for entry in entry_points(group=__name__):
         try:
             entry.load()
         except Exception as error:
@@ -48,7 +84,3 @@ def _import_others() -> None:
                 "repair or uninstall it",
                 stacklevel=2,
             )
-
-
-_import_own()
-_import_others()

@@ -19,6 +19,7 @@ from dpw.data.reference import ReferenceData
 from dpw.data.task import Task
 from dpw.errors import InputError
 from dpw.methods.candidates import Candidates, ClassGroup
+from dpw.methods.catalog import refuse_mixed
 from dpw.methods.config import MethodConfig
 from dpw.methods.feature_cache import FeatureCache
 from dpw.methods.routing.route import Route
@@ -223,7 +224,7 @@ class Method(nn.Module, ABC):
 
     def forget(self, index: int) -> None:
         """Remove a task; the others are not touched. Refused where tasks live in the same weights."""
-        refuse_mixed(type(self), self.tasks[index].name)
+        refuse_mixed(self.name, self.isolated, self.tasks[index].name)
         del self.tasks[index], self.bank[index]
         self.clear_features()
 
@@ -359,15 +360,6 @@ class Method(nn.Module, ABC):
             pairs = [(self.frozen_image_features(pixels), labels) for pixels, labels in images.batches()]
         features, labels = zip(*pairs, strict=True)
         return torch.cat(features), torch.cat(labels)
-
-
-def refuse_mixed(kind: type[Method], task: str) -> None:
-    """Refuse to take one task out of a method that keeps all of them in the same weights."""
-    if not kind.isolated:
-        raise InputError(
-            f"method {kind.name!r} mixes all tasks in one set of weights, so {task!r} cannot be forgotten "
-            "or exported alone"
-        )
 
 
 def ensemble(features: Tensor, templates: int) -> Tensor:

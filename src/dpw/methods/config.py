@@ -1,7 +1,7 @@
 """Typed, validated settings: an unknown key or a wrong value is an error before anything runs."""
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -176,11 +176,16 @@ def _section(kind: type[BaseModel], name: str) -> type[BaseModel] | None:
     return None
 
 
+def unknown_setting(key: str, names: Sequence[str]) -> str:
+    """What to say of a setting that does not exist: the nearest one that does, or all of them."""
+    near = difflib.get_close_matches(key, names, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}?" if near else f"valid are {', '.join(names)}"
+    return f"unknown setting {key!r}, {hint}"
+
+
 def _sentence(kind: type[BaseModel], detail: Any) -> str:
     """One mistake in words: the key, what was given, what would be right."""
     key = ".".join(str(part) for part in detail["loc"])
     if detail["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(key, keys_of(kind), n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]!r}?" if near else f"valid are {', '.join(keys_of(kind))}"
-        return f"unknown setting {key!r}, {hint}"
+        return unknown_setting(key, keys_of(kind))
     return f"{key} = {detail['input']!r}: {detail['msg'][0].lower()}{detail['msg'][1:]}"

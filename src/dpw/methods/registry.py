@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from dpw.clip.backbone import Backbone
 from dpw.clip.pretrained import embedded_name
 from dpw.data.reference import OWN_IMAGES, OWN_PROMPTS
-from dpw.errors import InputError
 from dpw.methods.base import Method
+from dpw.methods.catalog import no_method, no_preset
 from dpw.methods.config import MethodConfig, build, merge, refuse_overridden
 
 Settings = Mapping[str, Any]
@@ -79,11 +79,11 @@ def configure(
         3
     """
     if name not in METHODS:
-        raise InputError(f"no method is called {name!r}; there are {', '.join(sorted(METHODS))}")
+        raise no_method(name, METHODS)
     layers = preset.split("+")
     for layer in layers:
         if layer not in PRESETS[name]:
-            raise InputError(f"method {name!r} has no preset {layer!r}; there are {', '.join(PRESETS[name])}")
+            raise no_preset(name, layer, PRESETS[name])
     kind = METHODS[name].config_class
     chosen = merge(kind, kind().model_dump(), suited_settings(name, clip))
     for layer in layers:

@@ -18,10 +18,10 @@ from dpw.runs.config import (
     RunOptions,
     check_trackers,
     load_run_benchmark,
-    reference_data,
     where_written,
 )
 from dpw.runs.notices import comparable_notice
+from dpw.runs.opening import reference_data
 from dpw.runs.provenance import changed, environment
 from dpw.runs.results import collect
 from dpw.runs.reuse import Reuse

@@ -9,11 +9,11 @@ from typing import Any, Literal
 from pydantic import Field
 
 from dpw.benchmarks import LoadedBenchmark, load_benchmark
-from dpw.data.reference import Pairs, ReferenceData
+from dpw.clip.pretrained import find_clip
 from dpw.engine.callbacks import TrainingCallback, never
 from dpw.errors import InputError
-from dpw.methods import configure
-from dpw.methods.config import MethodConfig, Settings
+from dpw.methods.catalog import refuse_unknown
+from dpw.methods.config import Settings
 
 MINI = "mini"  # the embedded benchmark, and the embedded CLIP that goes with it
 
@@ -66,12 +66,6 @@ def default_model(benchmark: str) -> str | None:
     return MINI if benchmark in (MINI, f"{MINI}-x-tail") else None
 
 
-def method_config(config: RunConfig) -> MethodConfig:
-    """The settings of a run's method: its defaults, what suits the CLIP, the preset, the user's own."""
-    settings = {**config.settings, "seed": config.seed}
-    return configure(config.method, config.preset, settings, clip=config.model)
-
-
 def check_trackers(names: Sequence[str]) -> None:
     """Refuse a tracker that is not installed; Accelerate would leave it out in silence."""
     for name in names:
@@ -101,9 +95,8 @@ def load_run_benchmark(config: RunConfig, directory: str | None = None) -> Loade
     )
 
 
-def reference_data(benchmark: LoadedBenchmark) -> ReferenceData:
-    """The data from outside that a benchmark brings, for methods whose settings name none."""
-    if benchmark.benchmark.outside is None:
-        return ReferenceData()
-    images, captions = benchmark.benchmark.outside(benchmark.seed)
-    return ReferenceData(images, tuple(dict.fromkeys(captions)), Pairs(images, captions))
+def refuse_early(config: RunConfig) -> None:
+    """Refuse a benchmark, method, preset, setting or CLIP that does not exist, before torch is there."""
+    refuse_unknown(config.method, config.preset, config.settings)
+    find_clip(config.model)
+    load_run_benchmark(config)

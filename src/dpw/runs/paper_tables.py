@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpw.errors import InputError
 from dpw.methods.dpw import ablations
 from dpw.runs.published import ABLATIONS, FIGURES, Published
 
@@ -98,6 +99,12 @@ TABLES: dict[str, PaperTable] = {
         _methods("figures", "Figures of the analysis", "dpw", "diki"),
     )
 }
+
+
+def refuse_unknown_table(name: str) -> None:
+    """Refuse a table that the paper does not have."""
+    if name not in (*TABLES, "all"):
+        raise InputError(f"no table is called {name!r}; there are {', '.join(TABLES)} and all")
 
 
 def lines_of(name: str) -> list[Line]:

@@ -8,13 +8,13 @@ from typing import Any
 
 from dpw.benchmarks import get_benchmark, load_benchmark
 from dpw.clip.backbone import Backbone
-from dpw.errors import InputError
 from dpw.methods import METHODS
 from dpw.methods.parts.steps import steps_of
-from dpw.runs.config import MINI, RunConfig, method_config
+from dpw.runs.config import MINI, RunConfig
 from dpw.runs.estimate import Measured, measure
 from dpw.runs.gathering import Spread, spread
-from dpw.runs.paper_tables import TABLES, Line, lines_of
+from dpw.runs.opening import method_config
+from dpw.runs.paper_tables import TABLES, Line, lines_of, refuse_unknown_table
 from dpw.storage.files import slug
 from dpw.storage.run_folder import RunFolder
 
@@ -44,8 +44,7 @@ class Reproduction:
 
     def __post_init__(self) -> None:
         """Refuse a table that the paper does not have."""
-        if self.table not in (*TABLES, "all"):
-            raise InputError(f"no table is called {self.table!r}; there are {', '.join(TABLES)} and all")
+        refuse_unknown_table(self.table)
 
     def runs(self) -> "list[PlannedRun]":
         """Every run of the table, for every seed."""

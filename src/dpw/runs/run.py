@@ -14,7 +14,8 @@ from dpw.methods import METHODS
 from dpw.methods.config import build, stored
 from dpw.runs.benchmark_run import BenchmarkRun
 from dpw.runs.checks import conditions, digests, refuse_changed_data
-from dpw.runs.config import UNNAMED, RunConfig, RunOptions, default_model, method_config
+from dpw.runs.config import UNNAMED, RunConfig, RunOptions, default_model
+from dpw.runs.opening import method_config
 from dpw.runs.provenance import environment, versions
 from dpw.storage.lock import waiting_to_write
 from dpw.storage.run_folder import RunFolder

@@ -20,7 +20,8 @@ from dpw.methods import LearnedTask, Method
 from dpw.storage import files
 from dpw.storage.checkpoint import refuse_differences
 from dpw.storage.lock import waiting_to_write
-from dpw.storage.model_folder import TASK_FILE, TASK_KIND, header, learned_task, task_json
+from dpw.storage.model_folder import header, learned_task, task_json
+from dpw.storage.model_json import TASK_FILE, TASK_KIND
 
 MEASURED_KIND = "dpw-measured"
 PATIENCE = 60.0  # seconds to wait for somebody else who writes the same entry

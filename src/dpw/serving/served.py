@@ -18,7 +18,7 @@ from dpw.errors import InputError
 from dpw.learner import ContinualCLIP
 from dpw.methods.candidates import Candidates
 from dpw.methods.parts.weighted import WeightedAnswers
-from dpw.storage.model_folder import FILE, is_model
+from dpw.storage.model_json import FILE, is_model
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dpw.errors import DpwError
 from dpw.serving.served import ServedModel
-from dpw.storage.model_folder import FILE
+from dpw.storage.model_json import FILE
 
 log = logging.getLogger("dpw.serve")
 

@@ -97,7 +97,7 @@ def commit(path: Path, content: Mapping[str, Any] | None, entries: Entries, befo
     assert journal is not None, "only a writer commits"
     folder = Path(os.path.realpath(path.parent))
     for entry in before:
-        if _is_whole(folder, entry):
+        if is_whole(folder, entry):
             journal.note(folder / entry["file"])
     if content is None:
         path.unlink(missing_ok=True)
@@ -110,7 +110,7 @@ def commit(path: Path, content: Mapping[str, Any] | None, entries: Entries, befo
     journal.settle(folder)
 
 
-def _is_whole(folder: Path, entry: Mapping[str, Any]) -> bool:
+def is_whole(folder: Path, entry: Mapping[str, Any]) -> bool:
     """Whether the file of an entry is there as it was written, as far as name and size tell."""
     try:
         path = tensor_path(folder, entry)

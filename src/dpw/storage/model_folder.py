@@ -6,29 +6,54 @@ task its classes, templates and the file with its tensors. A single task is expo
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dpw import __version__
 from dpw.clip.backbone import Backbone
 from dpw.errors import DamagedFileError, InputError
 from dpw.methods import METHODS, LearnedTask, Method, MethodConfig
-from dpw.methods.base import refuse_mixed
 from dpw.methods.config import stored
 from dpw.storage import files
 from dpw.storage.checkpoint import refuse_differences
 from dpw.storage.lock import writing
-from dpw.storage.model_json import FILE, KIND
-from dpw.storage.model_json import is_model as is_model
-from dpw.storage.model_json import read_model as read_model
-from dpw.storage.schema import ModelContent, check_content
+from dpw.storage.model_json import (
+    KIND,
+    TASK_FILE,
+    commit,
+    copy_tensors,
+    durable,
+    export_task,
+    is_model,
+    read_model,
+    read_task,
+    refuse_other_clip,
+    remove_task,
+)
 
-TASK_KIND, TASK_FILE = "dpw-task", "task.json"
+__all__ = [
+    "check_backbone",
+    "digest",
+    "export_task",
+    "header",
+    "import_task",
+    "is_model",
+    "learned_task",
+    "load_model",
+    "read_model",
+    "refuse_other_clip",
+    "remove_task",
+    "save_model",
+    "task_json",
+]
+
 CLIP = "clip"  # the family of models that name none
+Marks = tuple[tuple[str, ...], tuple[tuple[str, int], ...]]
 
 
 def save_model(method: Method, folder: Path, extra: Mapping[str, Any] | None = None) -> None:
@@ -46,16 +71,38 @@ def save_model(method: Method, folder: Path, extra: Mapping[str, Any] | None = N
             "kind": KIND,
             "shared": files.write_tensors(folder, "shared", shared) if shared else None,
             "tasks": [
-                {**task_json(task), "tensors": files.write_tensors(folder, task.name, state)}
-                for task, state in zip(method.tasks, _states(method), strict=True)
+                {**task_json(task), "tensors": _write_task(method, index, folder)}
+                for index, task in enumerate(method.tasks)
             ],
         }
-        _commit(folder, content)
+        commit(folder, content)
 
 
-def _states(method: Method) -> Iterator[dict[str, Tensor]]:
-    """The tensors of every learned task, one after another."""
-    return (method.task_state(index) for index in range(len(method.tasks)))
+# The file that a learned module was written to or read from, and which tensors it had then.
+_FILES: WeakKeyDictionary[nn.Module, tuple[dict[str, Any], Marks]] = WeakKeyDictionary()
+
+
+def _write_task(method: Method, index: int, folder: Path) -> dict[str, Any]:
+    """The entry of a task, whose file is written only if the task is new or another one than before."""
+    module, marks = method.bank[index], _marks(method, index)
+    known = _FILES.get(module)
+    if method.isolated and known is not None and known[1] == marks and files.is_whole(folder, known[0]):
+        return known[0]
+    entry = files.write_tensors(folder, method.tasks[index].name, method.task_state(index))
+    _FILES[module] = entry, marks
+    return entry
+
+
+def _marks(method: Method, index: int) -> Marks:
+    """What changes when a task's tensors are changed: their names and versions, without reading them."""
+    module = method.bank[index]
+    own = [*module.named_parameters(), *module.named_buffers()]
+    return tuple(method.task_state(index)), tuple((name, _version(one)) for name, one in own)
+
+
+def _version(tensor: Tensor) -> int:
+    """How often a tensor was changed in place; those of inference mode do not count, nor are they trained."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def load_model(folder: Path, create: Callable[[type[Method], MethodConfig, str], Method]) -> Method:
@@ -80,6 +127,7 @@ def _fill(method: Method, folder: Path, content: Mapping[str, Any]) -> None:
             method.load_shared_state(_finite_tensors(folder, content["shared"]))
         for task in content["tasks"]:
             method.load_task(learned_task(task), _finite_tensors(folder, task["tensors"]))
+            _FILES[method.bank[-1]] = task["tensors"], _marks(method, len(method.tasks) - 1)
     except (KeyError, RuntimeError, TypeError, IndexError, AttributeError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DamagedFileError(
@@ -100,37 +148,6 @@ def _finite_tensors(folder: Path, entry: Mapping[str, Any]) -> dict[str, Tensor]
     return tensors
 
 
-def refuse_other_clip(folder: Path, reference: str) -> None:
-    """Refuse a CLIP that is named for a model which stands on another one already."""
-    own = read_model(folder)["backbone"]["reference"]
-    if own not in (reference, _durable(reference)):
-        raise InputError(f"{folder} stands on {own}, which --model {reference} cannot change: leave it out")
-
-
-def remove_task(folder: Path, name: str) -> None:
-    """Take one task out of a model folder; no other file is touched."""
-    read_model(folder)  # a folder that is no model is refused before anything is made in it
-    with writing(folder):
-        content = read_model(folder)
-        refuse_mixed(_method_class(folder, content), name)
-        _find(folder, content, name)
-        content["tasks"] = [task for task in content["tasks"] if task["name"] != name]
-        _commit(folder, content)
-
-
-def export_task(folder: Path, name: str, target: Path) -> None:
-    """Copy one task out, with all that is needed to add it to another model over the same CLIP."""
-    content = read_model(folder)
-    task = _find(folder, content, name)
-    refuse_mixed(_method_class(folder, content), name)
-    if (target / TASK_FILE).exists() or is_model(target):
-        raise InputError(f"{target} already holds a model or a task: choose an empty folder")
-    copied = dict(content, kind=TASK_KIND, tasks=[task])
-    with writing(target):
-        _copy_tensors(copied, folder, target)
-        files.commit(target / TASK_FILE, copied, _entries(copied), [])
-
-
 def import_task(folder: Path, source: Path, backbone: str | Path | None = None) -> str:
     """Add an exported task to a model, the rest of which stays byte for byte; gives the task's name.
 
@@ -138,7 +155,7 @@ def import_task(folder: Path, source: Path, backbone: str | Path | None = None) 
     """
     read_model(folder)  # a folder that is no model is refused before anything is made in it
     with writing(folder):
-        content, given = read_model(folder), _read_task(source)
+        content, given = read_model(folder), read_task(source)
         task = given["tasks"][0]
         if task["name"] in [present["name"] for present in content["tasks"]]:
             raise InputError(f"{folder} already has a task called {task['name']!r}: forget it first")
@@ -149,21 +166,10 @@ def import_task(folder: Path, source: Path, backbone: str | Path | None = None) 
                 f"{source}: the frozen tensors shared by all tasks differ from those of {folder}"
             )
         _try(source, given, backbone or content["backbone"]["reference"])
-        _copy_tensors(given, source, folder)
+        copy_tensors(given, source, folder)
         content["shared"], content["tasks"] = given["shared"], [*content["tasks"], task]
-        _commit(folder, content)
+        commit(folder, content)
     return str(task["name"])
-
-
-def _read_task(source: Path) -> dict[str, Any]:
-    """The JSON of an exported task, checked."""
-    given = files.read_json(source / TASK_FILE, "exported dpw task")
-    if given.get("kind") != TASK_KIND:
-        raise DamagedFileError(f"{source / TASK_FILE} is a {given.get('kind')!r}, not an exported task")
-    check_content(ModelContent, given, source / TASK_FILE)
-    if len(given["tasks"]) != 1:
-        raise DamagedFileError(f"{source / TASK_FILE} holds {len(given['tasks'])} tasks instead of one")
-    return given
 
 
 def _try(source: Path, given: Mapping[str, Any], clip: str | Path) -> None:
@@ -175,15 +181,6 @@ def _try(source: Path, given: Mapping[str, Any], clip: str | Path) -> None:
     _fill(method, source, given)
 
 
-def _copy_tensors(content: Mapping[str, Any], source: Path, target: Path) -> None:
-    """Copy the tensor files that a model or task refers to; hashes and names stay."""
-    for entry in _entries(content):
-        stem = entry["file"].rsplit("-", 1)[0]
-        written = files.write_tensors(target, stem, files.read_tensors(source, entry))
-        if written["file"] != entry["file"]:
-            raise DamagedFileError(f"{source / entry['file']} was not written by dpw: refused")
-
-
 def header(method: Method) -> dict[str, Any]:
     """What a model stands on: the CLIP below and the method with its settings."""
     backbone, family = method.backbone, method.backbone.family.name
@@ -191,7 +188,7 @@ def header(method: Method) -> dict[str, Any]:
         "format": files.FORMAT,
         "dpw": __version__,
         "backbone": {
-            "reference": _durable(backbone.reference),
+            "reference": durable(backbone.reference),
             "fingerprint": backbone.fingerprint(),
             "weights": backbone.weights_fingerprint(),
             "activation": backbone.activation,
@@ -276,33 +273,3 @@ def _identity(content: Mapping[str, Any], weights_alone: bool = False) -> dict[s
     backbone = content["backbone"]
     clip = backbone.get("weights", backbone["fingerprint"]) if weights_alone else backbone["fingerprint"]
     return {"CLIP (SHA-256)": clip, "method": content["method"]["name"], **config}
-
-
-def _find(folder: Path, content: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The entry of one task."""
-    for task in content["tasks"]:
-        if task["name"] == name:
-            return dict(task)
-    known = ", ".join(task["name"] for task in content["tasks"]) or "none"
-    raise InputError(f"{folder} has no task called {name!r}; it has: {known}")
-
-
-def _entries(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """All tensor files a model refers to."""
-    shared = [content["shared"]] if content["shared"] is not None else []
-    return [*shared, *(task["tensors"] for task in content["tasks"])]
-
-
-def _commit(folder: Path, content: dict[str, Any]) -> None:
-    """Make the new state the one that counts, then drop what nothing refers to any more."""
-    try:
-        before = _entries(read_model(folder)) if is_model(folder) else []
-    except DamagedFileError:
-        before = []
-    files.commit(folder / FILE, content, _entries(content), before)
-
-
-def _durable(reference: str) -> str:
-    """A folder as an absolute path, so that the model can be loaded from anywhere; names stay names."""
-    path = Path(reference)
-    return str(path.resolve()) if path.is_dir() else reference

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from dpw.methods import PRESETS, configure, create
-from dpw.methods.dpw import DPWTower
 from dpw.methods.dpw.ablations import TABLES
+from dpw.methods.dpw.tower import DPWTower
 from dpw.methods.dpw.variants import VariantParts
 from tests.helpers.tiny_clip import vit_b16
 from tests.helpers.toy_methods import (

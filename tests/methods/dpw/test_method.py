@@ -5,7 +5,7 @@ import torch
 
 from dpw.data.images import Images
 from dpw.methods import Candidates, create
-from dpw.methods.dpw import DPWTower
+from dpw.methods.dpw.tower import DPWTower
 from tests.helpers.bfloat16 import needs_bfloat16
 from tests.helpers.checks import nonempty
 from tests.helpers.digest import tensors_digest

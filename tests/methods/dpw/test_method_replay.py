@@ -8,7 +8,7 @@ from dpw.data.task import Split, Task
 from dpw.engine.optimization import learning_rate, make_optimizer
 from dpw.functional import transfer_avg_last
 from dpw.methods import Candidates, create
-from dpw.methods.dpw import DPW
+from dpw.methods.dpw.method import DPW
 from dpw.methods.routing.gaussian import sample_gaussian
 from tests.helpers.checks import nonempty
 from tests.helpers.golden_cases import align, assert_close, load

@@ -5,6 +5,9 @@ import torch
 from torch.nn import functional as F
 
 from benchmarks import models
+from dpw.methods import Candidates
+from dpw.methods.parts.weighted_texts import points_of
+from tests.helpers.toy_methods import answers, learn, reload, some_pixels, toy_method, toy_task
 
 BACKBONE = models.backbone("tiny")
 
@@ -34,3 +37,25 @@ def test_exact_texts_are_kept_by_task_classes_and_weight():
     for _ in range(2):
         method.answers.texts.cosines(features, 0, group, weight, gate)
     assert len(calls) == 2
+
+
+def test_points_of_the_grid_reach_the_gate_from_both_sides():
+    assert points_of(4, 0.5) == [(0, True), (1, True), (2, True), (2, False), (3, False), (4, False)]
+    assert points_of(4, 0.6)[:4] == [(0, True), (1, True), (2, True), (3, True)]
+    assert points_of(4, 0.6)[4:] == [(2, False), (3, False), (4, False)]
+    assert points_of(4, 1.0)[-2:] == [(3, False), (4, False)]
+
+
+def test_texts_of_a_task_are_stored_with_it_and_give_the_digits_of_a_model_without(monkeypatch):
+    method, pixels = toy_method("dpw"), some_pixels()
+    for name in ("dtd", "mnist"):
+        learn(method, toy_task(name))
+    question = Candidates.learned([task.group() for task in method.tasks])
+    stored = reload(method)
+    monkeypatch.setattr(stored.answers.texts, "encode", None)  # nothing is left to encode
+    old = reload(method)
+    for module in old.bank:
+        del module["router"].tensors["texts"]
+    first = answers(old, pixels[:1], question)
+    assert torch.equal(answers(stored, pixels, question), answers(old, pixels, question))
+    assert torch.equal(answers(old, pixels[:1], question), first)

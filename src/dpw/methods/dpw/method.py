@@ -157,6 +157,10 @@ class DPW(Method):
             wanted = paper.head_count(shape.heads, factor, config.truncate_heads)
         return possible_heads(wanted, shape.width, config.prefix_length)
 
+    def forward(self, pixels: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy over the task's classes, for a few images at a time where a batch is large."""
+        return self.answers.loss(pixels, labels)
+
     def end_epoch(self) -> None:
         """The authors' way to get [CLS] statistics: sums over the epoch that has just ended."""
         if self.running is not None:
@@ -174,6 +178,7 @@ class DPW(Method):
                     self.backbone.encode_images(pixels, adaptation)
             self._store_statistics(running)
         super().end_task(images)
+        self.answers.keep_texts()
 
     def _store_statistics(self, running: RunningScores) -> None:
         """Write mean and variance of the [CLS] scores into the newest task."""

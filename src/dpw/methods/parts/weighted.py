@@ -19,10 +19,17 @@ from dpw.methods.bank import HostTensors
 from dpw.methods.base import Method, TaskImages, ensemble
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import RoutedConfig
+from dpw.methods.parts.by_parts import goes_by_parts, loss_by_parts, part_sizes
 from dpw.methods.parts.plain import plain_logits
-from dpw.methods.parts.weighted_texts import WeightedTexts
+from dpw.methods.parts.weighted_texts import Kept, WeightedTexts, points_of
 from dpw.methods.routing.estimation import diagonal_target, projection_target
-from dpw.methods.routing.gaussian import GaussianRouter, fitted_gaussian, sample_gaussian, stored_gaussian
+from dpw.methods.routing.gaussian import (
+    TEXTS,
+    GaussianRouter,
+    fitted_gaussian,
+    sample_gaussian,
+    stored_gaussian,
+)
 from dpw.methods.routing.ranking import weighted_logits
 from dpw.methods.routing.route import Route, rows_by_task
 from dpw.methods.routing.text_prototypes import TextPrototypeRouter, fit_text_prototypes
@@ -91,7 +98,8 @@ class WeightedAnswers:
             self.router = TextPrototypeRouter(self._kept, self.config.gate)
         else:
             self.router = GaussianRouter(self._kept, self.config.gate, self.config.weights == "fitted")
-        self.texts = WeightedTexts(self.encode_texts, self.config.text_weight, self.config.grid_points)
+        points = self.config.grid_points
+        self.texts = WeightedTexts(self.encode_texts, self.config.text_weight, points, self._stored_texts)
 
     def _kept(self) -> Sequence[HostTensors]:
         """What the router keeps of all tasks: their Gaussians."""
@@ -163,11 +171,35 @@ class WeightedAnswers:
 
     def task_logits(self, pixels: Tensor) -> Tensor:
         """Both towers with the newest module at full weight."""
-        method, index = self.method, len(self.method.tasks) - 1
-        images = method.backbone.encode_images(pixels, self.image_adaptation(index, None, None))
-        tokens = method.training_tokens()
-        texts = method.backbone.encode_texts(tokens, self.text_adaptation(index, None, None))
-        return method.backbone.logit_scale * F.normalize(images, dim=-1) @ F.normalize(texts, dim=-1).T
+        return self._known_logits(pixels, self._training_texts())
+
+    def _known_logits(self, pixels: Tensor, texts: Tensor) -> Tensor:
+        """Images with the newest module against given texts of length one."""
+        backbone, index = self.method.backbone, len(self.method.tasks) - 1
+        images = backbone.encode_images(pixels, self.image_adaptation(index, None, None))
+        return backbone.logit_scale * F.normalize(images, dim=-1) @ texts.T
+
+    def _training_texts(self) -> Tensor:
+        """Texts of the classes being learned `(C, E)` with the newest module."""
+        adaptation = self.text_adaptation(len(self.method.tasks) - 1, None, None)
+        return F.normalize(
+            self.method.backbone.encode_texts(self.method.training_tokens(), adaptation), dim=-1
+        )
+
+    def loss(self, pixels: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy over the classes being learned; a large batch goes through a few images at a time."""
+        smoothing = self.config.training.label_smoothing
+        if not goes_by_parts(self.method.backbone, pixels):
+            return F.cross_entropy(self.task_logits(pixels), labels, label_smoothing=smoothing)
+
+        def summed(some: Tensor, own: Tensor, texts: Tensor) -> Tensor:
+            """The sum over a few images."""
+            logits = self._known_logits(some, texts)
+            return F.cross_entropy(logits, own, label_smoothing=smoothing, reduction="sum")
+
+        sizes = part_sizes(self.method.backbone, len(pixels))
+        learned = list(self.method.trainable().values())
+        return loss_by_parts(summed, pixels, labels, self._training_texts(), learned, sizes)
 
     # ------------------------------------------------------------------------------------------ answering
 
@@ -255,6 +287,25 @@ class WeightedAnswers:
             by_weight = backbone.encode_copies(tokens, len(weight[rows]), adaptation)
             encoded += [ensemble(one, len(group.templates)) for one in by_weight]
         return torch.stack(encoded)
+
+    def keep_texts(self) -> None:
+        """Store text features of the newest task's own classes with it, so that its first answer is quick."""
+        if self.config.text_weight != "grid":
+            return
+        index = len(self.method.tasks) - 1
+        with torch.no_grad():
+            grid = self.texts.grid(index, self.method.tasks[-1].group(), float(self.router.gates()[index]))
+        self._kept()[index].tensors[TEXTS] = grid.detach().cpu().clone()
+
+    def _stored_texts(self, index: int, group: ClassGroup) -> Kept | None:
+        """What `keep_texts` stored for a group; models of earlier versions have nothing."""
+        kept = self._kept()[index].tensors.get(TEXTS)
+        if kept is None or group != self.method.tasks[index].group():
+            return None
+        points = points_of(self.config.grid_points, float(self.router.gates()[index]))
+        if len(points) != len(kept):
+            return None
+        return dict(zip(points, kept.to(self.method.backbone.device).unbind(0), strict=True))
 
     def clear(self) -> None:
         """Drop all kept text features, because tasks have moved or changed."""

@@ -1,6 +1,7 @@
 """Cosines between images and class texts, where the text features depend on each image's own weight."""
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 import torch
@@ -15,12 +16,33 @@ Encode = Callable[[int, ClassGroup, Tensor, Tensor], Tensor]
 KEPT_CLASSES = 100_000  # exactly encoded class features that are kept, 200 MB at 512 numbers each
 
 
+# What is stored of a task's own classes: features (C, E) by grid point and whether prefixes are filtered.
+Kept = Mapping[tuple[int, bool], Tensor]
+Stored = Callable[[int, ClassGroup], Kept | None]
+
+
+def _nothing(task: int, group: ClassGroup) -> None:  # noqa: ARG001
+    """Nothing is stored."""
+    return
+
+
+def points_of(points: int, gate: float) -> list[tuple[int, bool]]:
+    """The grid points that images below the gate (filtered) and above it can ask for."""
+    below = [(cell, True) for cell in range(min(points, math.ceil(gate * points)) + 1)]
+    return below + [(cell, False) for cell in range(min(points - 1, math.floor(gate * points)), points + 1)]
+
+
 class WeightedTexts:
     """Text features for any weight: encoded exactly, or read from a grid that is filled once."""
 
-    def __init__(self, encode: Encode, mode: Literal["exact", "grid"], points: int) -> None:
-        """`points` is the number of intervals of the grid over weights from 0 to 1."""
-        self.encode = encode
+    def __init__(
+        self, encode: Encode, mode: Literal["exact", "grid"], points: int, stored: Stored = _nothing
+    ) -> None:
+        """`points` is the number of intervals of the grid over weights from 0 to 1.
+
+        `stored(task, group)` gives what `grid` made for a group when its task was learned, or None.
+        """
+        self.encode, self.stored = encode, stored
         self.mode = mode
         self.points = points
         self._grid: dict[tuple[int, ClassGroup, int, bool], Tensor] = {}
@@ -79,12 +101,26 @@ class WeightedTexts:
         return out
 
     def _fill(self, task: int, group: ClassGroup, needed: set[tuple[int, bool]]) -> None:
-        """Encode the grid points that are missing; they stay valid because a learned task never changes."""
+        """Look up or encode grid points that are missing; they hold because a learned task never changes.
+
+        Each is encoded by itself, so that its digits do not depend on what was asked before.
+        """
         missing = sorted(point for point in needed if (task, group, *point) not in self._grid)
-        if missing:
-            weight = torch.tensor([point / self.points for point, _ in missing], dtype=torch.float64)
-            texts = self.encode(task, group, weight, torch.tensor([gate for _, gate in missing]))
-            self._grid |= {(task, group, *point): rows for point, rows in zip(missing, texts, strict=True)}
+        kept = self.stored(task, group) if missing else None
+        for cell, gate in missing:
+            known = None if kept is None else kept.get((cell, gate))
+            self._grid[task, group, cell, gate] = (
+                self._point(task, group, cell, gate) if known is None else known
+            )
+
+    def _point(self, task: int, group: ClassGroup, cell: int, gate: bool) -> Tensor:
+        """Class features `(C, E)` at one point of the grid."""
+        weight = torch.tensor([cell / self.points], dtype=torch.float64)
+        return self.encode(task, group, weight, torch.tensor([gate]))[0]
+
+    def grid(self, task: int, group: ClassGroup, gate: float) -> Tensor:
+        """Class features `(P, C, E)` at all points that an image can ask for, in the order of `points_of`."""
+        return torch.stack([self._point(task, group, *point) for point in points_of(self.points, gate)])
 
 
 def _equal_rows(value: Tensor, filtered: Tensor) -> Iterator[tuple[float, bool, Tensor]]:

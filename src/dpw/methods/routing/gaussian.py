@@ -16,6 +16,7 @@ PAPER_WIDTH = 512  # of the features that the paper's σ(ℓ/width − 1) and it
 MEDIAN_WEIGHT = 0.95  # of an image as likely as the median of the task's own left-out images
 EDGE = 0.05  # the quantile of the own images whose weight is one half, which is also the gate
 FITTED_GATE = 0.5
+TEXTS = "texts"  # beside a task's Gaussian: text features of its own classes, at all weights of a grid
 FEW_SPREAD, LEAST_SPREAD = 1 / 4, 1 / 8  # of the median less the 5 % quantile, in units of the width
 
 
@@ -34,7 +35,7 @@ def fitted_gaussian(features: Tensor, target: Tensor, floor: float) -> HostTenso
 
 def stored_gaussian(tensors: Mapping[str, Tensor]) -> HostTensors:
     """A Gaussian from its stored tensors; those of the paper's estimator are mean and factor only."""
-    known = ("mean", "cholesky", "own", "ridge")
+    known = ("mean", "cholesky", "own", "ridge", TEXTS)
     return HostTensors({name: tensors[name] for name in known if name in tensors or name in known[:2]})
 
 
@@ -58,8 +59,17 @@ class GaussianRouter:
         means, factors = ([one[name] for one in self.gaussians()] for name in ("mean", "cholesky"))
         known = self._stacked[0] if self._stacked is not None else []
         if self._stacked is None or [id(one) for one in known] != [id(one) for one in [*means, *factors]]:
-            self._stacked = [*means, *factors], torch.stack(means), torch.stack(factors)
+            self._stacked = self._joined(means, factors)
         return self._stacked[1:]
+
+    def _joined(self, means: list[Tensor], factors: list[Tensor]) -> tuple[list[Tensor], Tensor, Tensor]:
+        """All tasks in two tensors, of which the tasks' own become parts, so that nothing is held twice."""
+        with torch.inference_mode(mode=False):  # a prediction may ask first, and training later
+            every = torch.stack(means), torch.stack(factors)
+        for index, one in enumerate(self.gaussians()):
+            one.tensors["mean"], one.tensors["cholesky"] = every[0][index], every[1][index]
+        parts = [one[name] for name in ("mean", "cholesky") for one in self.gaussians()]
+        return parts, *every
 
     def logit(self, likelihood: Tensor) -> Tensor:
         """The logit of every task's weight `(B, T)`: its log is exact however far an image is."""

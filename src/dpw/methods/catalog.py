@@ -1,0 +1,107 @@
+"""What can be said about the methods without importing one: names, presets, settings.
+
+`catalog.json` is written by tools/method_pages.py from what the methods register, and a test holds it to
+that; so a list of methods and a misspelt setting are answered before torch is there.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dpw.errors import InputError
+from dpw.methods.config import MethodConfig, build, merge, unknown_setting
+
+FILE = Path(__file__).with_name("catalog.json")
+FOLDER_METHOD = "dpw-ridge"  # of a person's folder; benchmarks have the paper's `dpw`
+GROUP = "dpw.methods"  # of the entry points of other packages
+
+
+class Entry(NamedTuple):
+    """One method in words."""
+
+    summary: str
+    status: str
+    isolated: bool
+    presets: list[str]
+    settings: list[str]
+
+    @classmethod
+    def of(cls, kind: Any, presets: Iterable[str], settings: list[str]) -> "Entry":
+        """The entry of a registered method."""
+        return cls(kind.summary, kind.status, kind.isolated, list(presets), settings)
+
+
+def catalog() -> Mapping[str, Entry]:
+    """All methods by name; they are asked themselves where they are imported or other packages bring some.
+
+    Example:
+        >>> from dpw.methods.catalog import catalog
+        >>> catalog()["wise-ft"].presets
+        ['default', 'zeroshot']
+    """
+    if "dpw.methods.registry" in sys.modules or entry_points(group=GROUP):
+        return registered()
+    stored = json.loads(FILE.read_text(encoding="utf-8"))
+    return {name: Entry(**entry) for name, entry in stored.items()}
+
+
+def registered() -> dict[str, Entry]:
+    """The same from the methods themselves."""
+    from dpw.methods import METHODS, PRESETS  # they need torch
+    from dpw.methods.config import keys_of
+
+    return {
+        name: Entry.of(kind, PRESETS[name], keys_of(kind.config_class))
+        for name, kind in sorted(METHODS.items())
+    }
+
+
+def refuse_unknown(name: str, preset: str = "default", settings: Mapping[str, Any] | None = None) -> None:
+    """Refuse a method, a preset or a setting that does not exist, and impossible values of the training.
+
+    Values of a method's own settings are checked when the method is configured.
+
+    Example:
+        >>> from dpw.methods.catalog import refuse_unknown
+        >>> refuse_unknown("dpw", "official", {"training.epochs": 3})
+    """
+    known = catalog()
+    if name not in known:
+        raise no_method(name, known)
+    for layer in preset.split("+"):
+        if layer not in known[name].presets:
+            raise no_preset(name, layer, known[name].presets)
+    names = known[name].settings
+    wrong = [key for key in settings or {} if not _is_setting(key, names)]
+    if wrong:
+        problems = "; ".join(unknown_setting(key, names) for key in wrong)
+        raise InputError(f"{len(wrong)} wrong setting(s): {problems}")
+    common = {key: value for key, value in (settings or {}).items() if key.startswith("training.")}
+    build(MethodConfig, merge(MethodConfig, MethodConfig().model_dump(), common))
+
+
+def no_method(name: str, known: Iterable[str]) -> InputError:
+    """The error for a method that does not exist."""
+    return InputError(f"no method is called {name!r}; there are {', '.join(sorted(known))}")
+
+
+def no_preset(name: str, preset: str, known: Iterable[str]) -> InputError:
+    """The error for a preset that a method does not have."""
+    return InputError(f"method {name!r} has no preset {preset!r}; there are {', '.join(known)}")
+
+
+def refuse_mixed(name: str, isolated: bool, task: str) -> None:
+    """Refuse to take one task out of a method that keeps all of them in the same weights."""
+    if not isolated:
+        raise InputError(
+            f"method {name!r} mixes all tasks in one set of weights, so {task!r} cannot be forgotten or "
+            "exported alone"
+        )
+
+
+def _is_setting(key: str, names: list[str]) -> bool:
+    """Whether a key is a setting, a section of settings, or an entry of one that is a table."""
+    return any(key == name or key.startswith(f"{name}.") or name.startswith(f"{key}.") for name in names)

@@ -1,0 +1,36 @@
+"""What is said about methods without importing them is what they say themselves."""
+
+import json
+
+import pytest
+
+from dpw.errors import InputError
+from dpw.methods import METHODS
+from dpw.methods.catalog import FILE, Entry, refuse_unknown, registered
+
+
+def test_the_stored_catalogue_is_up_to_date():
+    stored = {name: Entry(**entry) for name, entry in json.loads(FILE.read_text(encoding="utf-8")).items()}
+    own = {name for name, kind in METHODS.items() if kind.__module__.startswith("dpw.")}
+    assert stored == {name: entry for name, entry in registered().items() if name in own}, (
+        "run tools/method_pages.py"
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (("nothing",), "no method is called 'nothing'"),
+        (("dpw", "nothing"), "has no preset 'nothing'"),
+        (("dpw", "official+nothing"), "has no preset 'nothing'"),
+        (("dpw", "default", {"training.epoch": 1}), "did you mean 'training.epochs'"),
+        (("dpw", "default", {"training.epochs": "many"}), "training.epochs = 'many'"),
+    ],
+)
+def test_what_does_not_exist_is_refused(asked, why):
+    with pytest.raises(InputError, match=why.replace("+", r"\+")):
+        refuse_unknown(*asked)
+
+
+def test_sections_and_tables_of_settings_are_known():
+    refuse_unknown("dpw", "official", {"training.task_epochs.birds": 3, "prefix_length": 4, "training": {}})
