@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test test-cluster test-real demo table lint types unit soak fuzz slow load bench bench-quick bench-start site notebooks release-check format clean gallery
+.PHONY: test test-cluster test-real demo table lint types unit soak fuzz slow load browser bench bench-quick bench-start site notebooks release-check format clean gallery
 
 test: lint types unit
 
@@ -66,10 +66,16 @@ bench-quick: $(STAMP)
 # Speed of `dpw serve` beside direct calls, then 20,000 checked requests with trouble; see docs/serve.md.
 load: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.load
+
 # How long commands take to start, and what every method costs beside plain CLIP on mini.
 bench-start: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.starting
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.everyone
+
+# What the tests of pages in a real browser need; chromium itself comes from the system.
+browser: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[play,browser]"
+	@command -v chromium || command -v chromium-browser || echo "Install chromium too, for example: apt install chromium"
 
 # The pictures of docs/gallery.md, from runs on the embedded model and benchmark.
 gallery: $(STAMP)
