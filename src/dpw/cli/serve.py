@@ -58,8 +58,8 @@ def serve(
             f"--queue {queue} has no room for one request of --max-images {max_images}: raise it"
         )
     from dpw.serving.app import Limits
+    from dpw.serving.processes import serve as run
     from dpw.serving.server import ServeSettings
-    from dpw.serving.server import serve as run
 
     limits = Limits(batch, wait / 1000, queue, max_images, round(max_megabytes * 1e6))
     settings = ServeSettings(

@@ -151,8 +151,8 @@ def self_check(backbone: Backbone) -> SelfCheck:
     pixels = pixels.to(backbone.device)
     with torch.inference_mode():
         image = _distance(backbone.encode_images(pixels), theirs.get_image_features(pixel_values=pixels))
-        batches = [list(PROMPTS), *([prompt] for prompt in PROMPTS)]
-        asked = [backbone.tokenize(prompts, truncate=True) for prompts in batches]
+        together_and_alone = [list(PROMPTS), *([prompt] for prompt in PROMPTS)]
+        asked = [backbone.tokenize(prompts, truncate=True) for prompts in together_and_alone]
         texts = [(backbone.encode_texts(rows), _texts(theirs, backbone, rows)) for rows in asked]
         text = max(_distance(*pair) for pair in texts)
     return SelfCheck(image, text, time.perf_counter() - begun)

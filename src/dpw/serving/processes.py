@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING
 
 from dpw.errors import DpwError, InputError
 from dpw.serving.metrics import Metrics, make_shared
-from dpw.serving.server import Say, ServeSettings, address_of, asked_to_end, greeting, listen, run_process
+from dpw.serving.server import (
+    Say,
+    ServeSettings,
+    address_of,
+    asked_to_end,
+    greeting,
+    listen,
+    run_process,
+    serve_alone,
+)
 from dpw.serving.watching import ModelWatcher
 
 if TYPE_CHECKING:
@@ -57,6 +66,22 @@ class Worker:
         if not ready:
             raise InputError(sentence)
         return str(sentence)
+
+
+def serve(settings: ServeSettings, say: Say) -> None:
+    """Serve a model until a signal comes.
+
+    Args:
+        settings: what was asked for.
+        say: writes a line for people; must be importable by name for several processes.
+
+    Raises:
+        InputError: the model cannot be loaded, or the address cannot be used.
+    """
+    if settings.processes > 1:
+        supervise(settings, say)
+    else:
+        serve_alone(settings, say)
 
 
 def supervise(settings: ServeSettings, say: Say) -> None:

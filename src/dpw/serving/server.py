@@ -182,21 +182,8 @@ def _nothing(number: int, frame: Any) -> None:
     """A signal that was obeyed already."""
 
 
-def serve(settings: ServeSettings, say: Say) -> None:
-    """Serve a model until a signal comes.
-
-    Args:
-        settings: what was asked for.
-        say: writes a line for people; must be importable by name for several processes.
-
-    Raises:
-        InputError: the model cannot be loaded, or the address cannot be used.
-    """
-    if settings.processes > 1:
-        from dpw.serving.processes import supervise
-
-        supervise(settings, say)
-        return
+def serve_alone(settings: ServeSettings, say: Say) -> None:
+    """Serve a model by this process until a signal comes."""
     bound = listen(settings.host, settings.port)
     try:
         address = address_of(bound)
