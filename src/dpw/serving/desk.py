@@ -14,6 +14,7 @@ from dpw.data.task import Task
 from dpw.engine.callbacks import TrainingCallback
 from dpw.engine.prediction import Prediction
 from dpw.engine.predictor import Predictor
+from dpw.engine.teaching import LearnReport
 from dpw.errors import DpwError, InputError
 from dpw.learner import ContinualCLIP
 from dpw.methods import METHODS, configure
@@ -136,21 +137,28 @@ class Desk:
         told: "queue.Queue[Progress | DpwError | None]",
     ) -> None:
         """The work itself, in a thread of its own, on a copy of the model that nobody is asking."""
-        try:
-            with tempfile.TemporaryDirectory(prefix="dpw-play-") as temporary, writing(self.folder):
-                task = Task.from_folder(_laid_out(Path(temporary) / "task", images), name=name)
-                unfinished.refuse_foreign(self.folder)
-                learner = ContinualCLIP.from_pretrained(self.folder)
-                told.put(Progress(0.0, f"learning {name}"))
-                watching = _Telling(told)
-                learned = learner.learn(task, callback=watching, should_stop=self._ended.is_set, **wishes)
-                learner.save_pretrained(self.folder)
-            told.put(Progress(1.0, ". ".join(learned.sentences()), done=True))
-        except (DpwError, OSError) as error:
-            told.put(error if isinstance(error, DpwError) else InputError(str(error)))
-        finally:
-            self._teaching.release()
-            told.put(None)
+        with tempfile.TemporaryDirectory(prefix="dpw-play-") as temporary:
+            try:
+                learned = self._learn(_laid_out(Path(temporary), images), name, wishes, told)
+                told.put(Progress(1.0, ". ".join(learned.sentences()), done=True))
+            except (DpwError, OSError) as error:
+                told.put(InputError(str(error).replace(f"{temporary}/", "")))  # names as users know them
+            finally:
+                self._teaching.release()
+                told.put(None)
+
+    def _learn(
+        self, images: Path, name: str, wishes: dict[str, Any], told: "queue.Queue[Any]"
+    ) -> LearnReport:
+        """Learn a folder of images and commit it."""
+        with writing(self.folder):
+            task = Task.from_folder(images, name=name)
+            unfinished.refuse_foreign(self.folder)
+            learner = ContinualCLIP.from_pretrained(self.folder)
+            told.put(Progress(0.0, f"finding out how to learn {name}, which takes the longest"))
+            learned = learner.learn(task, callback=_Telling(told), should_stop=self._ended.is_set, **wishes)
+            learner.save_pretrained(self.folder)
+        return learned
 
     def forget(self, name: str) -> str:
         """Remove a task; gives a sentence.
@@ -187,10 +195,6 @@ class _Telling(TrainingCallback):
         )
         self.told.put(Progress(step / self.steps, sentence))
 
-    def on_message(self, message: str) -> None:
-        """Tell what happens between trainings."""
-        self.told.put(Progress(0.0, message))
-
 
 def _laid_out(folder: Path, images: Mapping[str, Sequence[str]]) -> Path:
     """Uploaded files as a folder of classes."""
@@ -200,5 +204,5 @@ def _laid_out(folder: Path, images: Mapping[str, Sequence[str]]) -> Path:
         target = folder / name.strip()
         target.mkdir(parents=True, exist_ok=True)
         for index, file in enumerate(files):
-            shutil.copyfile(file, target / f"{index:04d}{Path(file).suffix.lower()}")
+            shutil.copyfile(file, target / f"{index:04d}-{Path(file).name}")
     return folder

@@ -38,8 +38,10 @@ td meter { width: 8rem; }
 .gradio-container {
   --font: system-ui, sans-serif; --font-mono: ui-monospace, monospace; font-family: var(--font);
 }
-.gradio-container { max-width: 70rem !important; margin: 0 auto; }
-.gradio-container table { display: block; overflow-x: auto; }
+.gradio-container { width: 100%; max-width: 70rem !important; margin: 0 auto; box-sizing: border-box; }
+.dpw-table { overflow-x: auto; }
+.gradio-container .dpw-table table, .gradio-container .dpw-table :is(tr, th, td) { border: none; }
+.gradio-container .dpw-table table { width: auto; }
 .gradio-container th, .gradio-container td {
   text-align: left; padding: .2rem .8rem .2rem 0; vertical-align: top;
 }
@@ -110,7 +112,12 @@ def _add_asking(desk: Desk) -> None:
         which = gr.Dropdown([], label="Image", elem_id="which")
         layer = gr.Slider(0, 1, 0, step=1, label="Layer (0: all of them)", elem_id="layer")
         picture = gr.Image(
-            label="What every token took", elem_id="why", interactive=False, type="pil", buttons=[]
+            label="What every token took",
+            show_label=False,
+            elem_id="why",
+            interactive=False,
+            type="pil",
+            buttons=[],
         )
         likely = gr.HTML(elem_id="likelihoods")
     kept = gr.State()

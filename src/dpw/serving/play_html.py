@@ -4,6 +4,7 @@ import base64
 import io
 from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from PIL import Image
@@ -31,14 +32,15 @@ def answers_html(images: Sequence[str], answers: Sequence[Answer]) -> str:
 def _card(image: str, answer: Answer) -> str:
     """One image with its answers."""
     own = answer.model
-    name = escape(own.image.replace("\\", "/").rsplit("/", 1)[-1])
+    name = escape(Path(image).name)
     if own.error is not None:
-        return (
-            f'<div class="dpw-card"><div><b>{name}</b><p class="dpw-bad">{escape(own.error)}</p></div></div>'
-        )
+        why = own.error.replace(image, Path(image).name)
+        return f'<div class="dpw-card"><div><b>{name}</b><p class="dpw-bad">{escape(why)}</p></div></div>'
     task = "" if own.task is None else f"<p>task <b>{escape(own.task)}</b>{_share(own.confidence)}</p>"
     strange = "" if own.typicality is None else f"<p>typicality {own.typicality:.3f}</p>"
-    others = "".join(f"<li>{escape(label)} {100 * share:.1f} %</li>" for label, share in own.alternatives[:3])
+    others = "".join(
+        f"<li>{escape(label)} {100 * share:.1f}&nbsp;%</li>" for label, share in own.alternatives[:3]
+    )
     return (
         f'<div class="dpw-card"><img alt="" src="{_small(image)}"><div><span class="dpw-name">{name}</span>'
         f"{_verdict(own)}{task}{strange}<ul>{others}</ul>"
@@ -57,7 +59,7 @@ def _words(answer: Prediction) -> str:
     """Class and probability."""
     if answer.probability is None:
         return escape(answer.label or "")
-    return f"{escape(answer.label or '')} {100 * answer.probability:.1f} %"
+    return f"{escape(answer.label or '')} {100 * answer.probability:.1f}&nbsp;%"
 
 
 def _share(confidence: float | None) -> str:
@@ -87,7 +89,13 @@ def likelihoods_html(found: Sequence[TaskLikelihood]) -> str:
         f"{one.confidence:.3f}</td><td>{_likelihood(one)}</td></tr>"
         for one in found
     )
-    return f"<table><tr><th>task</th><th>confidence</th><th>log-likelihood</th></tr>{rows}</table>"
+    return _table(("task", "confidence", "log-likelihood"), rows)
+
+
+def _table(head: Sequence[str], rows: str) -> str:
+    """A table that scrolls by itself where it is wider than the page."""
+    titles = "".join(f"<th>{escape(one)}</th>" for one in head)
+    return f'<div class="dpw-table"><table><tr>{titles}</tr>{rows}</table></div>'
 
 
 def _likelihood(one: TaskLikelihood) -> str:
@@ -104,7 +112,7 @@ def tasks_html(tasks: Sequence[Mapping[str, Any]]) -> str:
         f"<td>{escape(', '.join(task['classes'][:12]))}{' …' if len(task['classes']) > 12 else ''}</td></tr>"
         for task in tasks
     )
-    return f"<table><tr><th>task</th><th>classes</th><th></th></tr>{rows}</table>"
+    return _table(("task", "classes", ""), rows)
 
 
 def gathered_html(images: Mapping[str, Sequence[str]]) -> str:
