@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from dpw import DpwError, __version__
-from dpw.cli import benchmarks, compare, data, evaluate, export, learn, look, predict, reproduce, run
+from dpw.cli import benchmarks, compare, data, evaluate, export, learn, look, predict, reproduce, run, share
 from dpw.cli.output import say, say_error
 
 CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's root of usage errors, which typer may carry itself
@@ -32,6 +32,8 @@ app.command()(evaluate.evaluate)
 app.add_typer(learn.tasks, name="tasks")
 app.command()(learn.forget)
 app.command()(export.export)
+app.command()(share.push)
+app.command()(share.pull)
 app.command()(run.run)
 app.command()(run.resume)
 app.command()(run.methods)

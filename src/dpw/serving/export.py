@@ -81,7 +81,9 @@ def _content(method: Method, suffix: str, int8: bool, by_task: bool) -> bytes:
         return onnx_bytes(program, inputs, list(graph.names), stored, int8)
     buffer = io.BytesIO()
     with quiet():
-        torch.export.save(program, buffer, extra_files={f"{name}.json": text for name, text in stored.items()})
+        torch.export.save(
+            program, buffer, extra_files={f"{name}.json": text for name, text in stored.items()}
+        )
     return buffer.getvalue()
 
 

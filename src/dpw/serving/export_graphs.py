@@ -150,7 +150,10 @@ class RidgeGraph(RoutedGraph):
 
     def _spoken(self, seen: FrozenPass, known: Tensor, image: Tensor, task: Tensor) -> Tensor:
         """What tasks say about the classes they know, `(P, C)`, for P pairs of an image and a task."""
-        adapted, frozen = self.adapted(rows_of(seen.embedded, image), Taken(task)), rows_of(seen.feature, image)
+        adapted, frozen = (
+            self.adapted(rows_of(seen.embedded, image), Taken(task)),
+            rows_of(seen.feature, image),
+        )
         views = {"frozen": frozen, "adapted": adapted, "patches": rows_of(seen.middle, image)}
         beside = torch.cat([views[view] for view in self.views], dim=1)
         own = self.heads(task, beside, frozen, adapted)  # (P, longest)

@@ -183,7 +183,9 @@ def quantized(model: Any) -> Any:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep the exporters' remarks off the terminal."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "root", "onnxscript", "onnx_ir")]
+    loggers = [
+        logging.getLogger(name) for name in ("torch.onnx", "torch.export", "root", "onnxscript", "onnx_ir")
+    ]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
