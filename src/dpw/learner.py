@@ -26,6 +26,7 @@ from dpw.errors import InputError
 from dpw.methods import METHODS, Method, configure
 from dpw.methods.catalog import FOLDER_METHOD
 from dpw.storage import model_folder
+from dpw.storage.hub import hub_model
 
 __all__ = ["Backbone", "ContinualCLIP", "Prediction", "Setting", "Task", "TrainingCallback"]
 
@@ -62,7 +63,8 @@ class ContinualCLIP(Predictor):
         """Load a model folder, or start from a CLIP with nothing learned.
 
         Args:
-            source: a model folder, or a CLIP: `mini`, a folder, a hub name.
+            source: a model folder or a model on the hub (`name/model`), or a CLIP: `mini`, a folder, a hub
+                name.
             method: the method of a new model (`dpw-ridge` by default); a saved model knows its own.
             preset: a named set of a new model's settings.
             settings: single settings of a new model, by dotted name; they go over the preset.
@@ -86,7 +88,7 @@ class ContinualCLIP(Predictor):
         """
         if not isinstance(source, str | Path) or not str(source):
             raise InputError(f"source is {source!r}; give a model folder, 'mini', a folder or a hub name")
-        folder, clip = Path(source), backbone or source
+        folder, clip = hub_model(source) or Path(source), backbone or source
         if model_folder.is_model(folder):
             if settings or preset != "default":
                 raise InputError(f"{folder} already has its settings; they cannot be changed after learning")

@@ -1,4 +1,4 @@
-"""Files that run without dpw: ONNX and .pt2 answer as `predict`, with 8 bits nearly so; bad input is refused."""
+"""Files that run without dpw: ONNX and .pt2 answer as `predict`, with 8 bits nearly so."""
 
 import json
 import re

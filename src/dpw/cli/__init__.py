@@ -28,6 +28,7 @@ from dpw.cli import (
     reproduce,
     run,
     serve,
+    share,
     sweep,
 )
 from dpw.cli.output import say, say_error
@@ -49,6 +50,8 @@ app.command()(evaluate.evaluate)
 app.add_typer(learn.tasks, name="tasks")
 app.command()(learn.forget)
 app.command()(export.export)
+app.command()(share.push)
+app.command()(share.pull)
 app.command(epilog=run.SETTINGS)(run.run)
 app.command()(run.resume)
 app.command()(methods.methods)

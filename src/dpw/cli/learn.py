@@ -246,14 +246,17 @@ def export_one(
 
 @tasks.command("import")
 def import_one(
-    model: Annotated[Path, typer.Argument(help="A model folder.")],
-    source: Annotated[Path, typer.Argument(help="A folder made by 'dpw tasks export'.")],
+    model: Annotated[Path, typer.Argument(help="A model folder; a new one is made of the tasks.")],
+    source: Annotated[Path, typer.Argument(help="A folder made by 'dpw tasks export', or one with several.")],
     backbone: Backbone = None,
 ) -> None:
-    """Add an exported task to a model over the same CLIP; one that does not fit is refused."""
-    from dpw.storage.model_folder import import_task
+    """Add exported tasks to a model over the same CLIP, or make one of them; all are added or none."""
+    from dpw.storage.model_folder import equal_names, exported_tasks, import_tasks, read_model
 
-    say(f"imported {import_task(model, source, backbone)} into {model}")
+    names = import_tasks(model, exported_tasks(source), backbone)
+    say(f"imported {', '.join(names)} into {model}")
+    for name, tasks in equal_names(read_model(model)).items():
+        say(f"{' and '.join(tasks)} know the same class: {name}", err=True)
 
 
 def parse_settings(settings: list[str] | None) -> dict[str, Any]:

@@ -194,9 +194,16 @@ def tensor_path(folder: Path, entry: Mapping[str, Any]) -> Path:
             f"{folder} refers to {name!r}, which is not a tensor file of this folder: refused"
         )
     path = folder / name
-    if path.is_symlink():
+    if path.is_symlink() and not _in_hub_cache(path):
         raise DamagedFileError(f"{path} is a link: refused, copy the file itself into the folder")
     return path
+
+
+def _in_hub_cache(path: Path) -> bool:
+    """Whether a link is one of the hub's own cache: `MODEL/snapshots/REVISION/FILE` to `MODEL/blobs/HASH`."""
+    model = path.parent.parent.parent
+    in_snapshot = path.parent.parent.name == "snapshots"
+    return in_snapshot and path.resolve().parent == (model / "blobs").resolve()
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:

@@ -6,7 +6,7 @@ task its classes, templates and the file with its tensors. A single task is expo
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from dpw import __version__
 from dpw.clip.backbone import Backbone
+from dpw.data.prompts import readable
 from dpw.errors import DamagedFileError, InputError
 from dpw.methods import METHODS, LearnedTask, Method, MethodConfig
 from dpw.methods.config import stored
@@ -149,27 +150,94 @@ def _finite_tensors(folder: Path, entry: Mapping[str, Any]) -> dict[str, Tensor]
 
 
 def import_task(folder: Path, source: Path, backbone: str | Path | None = None) -> str:
-    """Add an exported task to a model, the rest of which stays byte for byte; gives the task's name.
+    """Add one exported task, as `import_tasks` does; gives its name."""
+    return import_tasks(folder, [source], backbone)[0]
 
-    The task is tried on the model's CLIP (`backbone` where that has moved) before anything is written.
+
+def import_tasks(folder: Path, sources: Sequence[Path], backbone: str | Path | None = None) -> list[str]:
+    """Add exported tasks to a model, the rest of which stays byte for byte, or make a new one of them.
+
+    Every task is tried on the model's CLIP (`backbone` where that has moved) before anything is written, and
+    all are added or none. Gives their names, by which they are sorted: any order makes the same model.
     """
-    read_model(folder)  # a folder that is no model is refused before anything is made in it
+    given = sorted((read_task(source) | {"source": source} for source in sources), key=_first_name)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file: choose a folder for the model")
+    if not is_model(folder):
+        _check_tasks(folder, _model_for(given[0]), given, backbone)  # before anything is made
     with writing(folder):
-        content, given = read_model(folder), read_task(source)
-        task = given["tasks"][0]
-        if task["name"] in [present["name"] for present in content["tasks"]]:
-            raise InputError(f"{folder} already has a task called {task['name']!r}: forget it first")
-        alone = not all("weights" in one["backbone"] for one in (given, content))
-        refuse_differences(source / TASK_FILE, _identity(given, alone), _identity(content, alone))
-        if content["tasks"] and given["shared"] != content["shared"]:
+        content = read_model(folder) if is_model(folder) else _model_for(given[0])
+        _check_tasks(folder, content, given, backbone)
+        for one in given:
+            copy_tensors(one, one["source"], folder)
+            content["shared"], content["tasks"] = one["shared"], [*content["tasks"], *one["tasks"]]
+        commit(folder, content)
+    return [_first_name(one) for one in given]
+
+
+def exported_tasks(source: Path) -> list[Path]:
+    """The exported tasks that lie in a folder at any depth; a folder that is one itself is the only one."""
+    if (source / TASK_FILE).is_file():
+        return [source]
+    found = sorted(path.parent for path in source.rglob(TASK_FILE)) if source.is_dir() else []
+    if not found:
+        raise InputError(f"{source} holds no exported task: give a folder that 'dpw tasks export' made")
+    return found
+
+
+def equal_names(content: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Class names that several tasks of a model know, with these tasks."""
+    known: dict[str, list[str]] = {}
+    for task in content["tasks"]:
+        for name in dict.fromkeys(map(readable, task["classes"])):
+            known.setdefault(name, []).append(task["name"])
+    return {name: tasks for name, tasks in known.items() if len(tasks) > 1}
+
+
+def copy_model(source: Path, target: Path, reference: str | None = None) -> dict[str, Any]:
+    """Copy a model whole, every file of it checked on the way; gives its content.
+
+    `reference` names its CLIP as other machines know it; the fingerprint stays.
+    """
+    content = read_model(source)
+    if is_model(target) or (target / TASK_FILE).exists():
+        raise InputError(f"{target} already holds a model or a task: choose an empty folder")
+    if reference is not None:
+        content["backbone"] = {**content["backbone"], "reference": reference}
+    with writing(target):
+        copy_tensors(content, source, target)
+        commit(target, content)
+    return content
+
+
+def _model_for(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A model without tasks into which an exported one fits."""
+    return {**{key: value for key, value in given.items() if key != "source"}, "kind": KIND, "tasks": []}
+
+
+def _first_name(given: Mapping[str, Any]) -> str:
+    """The name of an exported task."""
+    return str(given["tasks"][0]["name"])
+
+
+def _check_tasks(
+    folder: Path, content: Mapping[str, Any], given: Sequence[Mapping[str, Any]], clip: str | Path | None
+) -> None:
+    """Refuse tasks that a model has already, that do not fit it, or that do not fit each other."""
+    present = {task["name"]: folder for task in content["tasks"]}
+    shared = content["shared"] if content["tasks"] else given[0]["shared"]
+    for one in given:
+        source, name = one["source"], _first_name(one)
+        if name in present:
+            raise InputError(f"{present[name]} already has a task called {name!r}: forget it first")
+        present[name] = source
+        alone = not all("weights" in side["backbone"] for side in (one, content))
+        refuse_differences(source / TASK_FILE, _identity(one, alone), _identity(content, alone))
+        if one["shared"] != shared:
             raise InputError(
                 f"{source}: the frozen tensors shared by all tasks differ from those of {folder}"
             )
-        _try(source, given, backbone or content["backbone"]["reference"])
-        copy_tensors(given, source, folder)
-        content["shared"], content["tasks"] = given["shared"], [*content["tasks"], task]
-        commit(folder, content)
-    return str(task["name"])
+        _try(source, one, clip or content["backbone"]["reference"])
 
 
 def _try(source: Path, given: Mapping[str, Any], clip: str | Path) -> None:
