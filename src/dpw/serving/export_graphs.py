@@ -18,6 +18,7 @@ from dpw.methods.dpw_ridge import HEAD, DPWRidge
 from dpw.methods.parts.heads import CLIP_TEMPERATURE, NEGLIGIBLE
 from dpw.methods.parts.plain import PlainAnswers
 from dpw.methods.parts.weighted import WeightedAnswers
+from dpw.methods.routing.gaussian import GaussianRouter
 from dpw.methods.routing.ranking import ranked_logits
 from dpw.serving.export_heads import HeadGraph
 from dpw.serving.export_routing import BelongingGraph, GaussianGraph, Routed, TypicalityGraph
@@ -41,6 +42,8 @@ IMPOSSIBLE = -1e30  # as a logit
 class PlainGraph(nn.Module):
     """One CLIP whatever the task: zero-shot and fine-tuned ones."""
 
+    texts: Tensor
+
     def __init__(self, method: Method, answers: PlainAnswers) -> None:
         """Encode the class texts once."""
         super().__init__()
@@ -63,10 +66,13 @@ class RoutedGraph(nn.Module):
         super().__init__()
         refuse_undecided(answers)
         self.tower, self.questions = ImageTower(method.backbone), Questions(method)
-        self.router = GaussianGraph(answers.router)
+        router = answers.router
+        if not isinstance(router, GaussianRouter):
+            raise InputError("a model with router=text-prototypes cannot be exported: it has no Gaussians")
+        self.router = GaussianGraph(router)
         self.patches = answers.config.router_features != "image"
-        own = all("own" in task.tensors for task in answers.router.gaussians())
-        self.typicality = TypicalityGraph(answers.router) if own else None
+        own = all("own" in task.tensors for task in router.gaussians())
+        self.typicality = TypicalityGraph(router) if own else None
         self.names = LOGITS + ROUTED + (TYPICALITY if own else ())
         self.blocks = nn.ModuleList(_blocks(method))
         self.scale = float(method.backbone.logit_scale)
@@ -116,6 +122,9 @@ class WeightedGraph(RoutedGraph):
 
 class RidgeGraph(RoutedGraph):
     """DPW inside, a closed-form head per task outside, mixed with plain CLIP (`HeadAnswers.logits`)."""
+
+    texts: Tensor
+    known: Tensor
 
     def __init__(self, method: DPWRidge) -> None:
         """Take the heads, and who knows which class."""
@@ -234,8 +243,10 @@ def _blocks(method: Method) -> list[nn.Module]:
         downs = enumerate(method.down_image.detach())
         return [DPWBlock(towers, block, down, method.config) for block, down in downs]
     heads = method.backbone.image_shape.heads
-    pairs = ([(tower.keys[b], tower.values[b]) for tower in towers] for b in range(len(towers[0].keys)))
-    return [DIKIBlock(*zip(*rows_ofs, strict=True), heads=heads) for rows_ofs in pairs]
+    return [
+        DIKIBlock([tower.keys[b] for tower in towers], [tower.values[b] for tower in towers], heads)
+        for b in range(len(towers[0].keys))
+    ]
 
 
 def _known(method: Method) -> Tensor:

@@ -67,7 +67,7 @@ def in_a_sentence(handler: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-def build(desk: Desk) -> gr.Blocks:
+def build(desk: Desk) -> Any:
     """The whole page over a desk."""
     with gr.Blocks(title="dpw play", analytics_enabled=False, delete_cache=(600, 3600)) as page:
         gr.Markdown(f"# dpw play\n{'Showing' if desk.read_only else 'Playing with'} `{desk.folder.name}`.")

@@ -27,8 +27,7 @@ def add_forgetting(desk: Desk, shown: Any, guard: Guard) -> Any:
         """Ask first."""
         if not name:
             return gr.Group(visible=False), "", html.sentence("choose a task first", bad=True)
-        known = next((one for one in desk.tasks() if one["name"] == name), {"classes": []})
-        count = len(known["classes"])
+        count = next((len(one["classes"]) for one in desk.tasks() if one["name"] == name), 0)
         asked = f"**Forget this task with its {count} classes?** It cannot be brought back from here."
         return gr.Group(visible=True), asked, ""
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from dpw.clip.pretrained import HUB_NAME
 from dpw.errors import InputError
-from dpw.storage.model_folder import FILE
+from dpw.storage.model_json import FILE
 
 WANTED = (FILE, "*.safetensors")
 
