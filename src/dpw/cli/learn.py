@@ -251,11 +251,13 @@ def import_one(
     backbone: Backbone = None,
 ) -> None:
     """Add exported tasks to a model over the same CLIP, or make one of them; all are added or none."""
-    from dpw.storage.model_folder import equal_names, exported_tasks, import_tasks, read_model
+    from dpw.methods.candidates import equal_names
+    from dpw.storage.model_folder import exported_tasks, import_tasks, read_model
 
     names = import_tasks(model, exported_tasks(source), backbone)
     say(f"imported {', '.join(names)} into {model}")
-    for name, tasks in equal_names(read_model(model)).items():
+    known = {task["name"]: task["classes"] for task in read_model(model)["tasks"]}
+    for name, tasks in equal_names(known).items():
         say(f"{' and '.join(tasks)} know the same class: {name}", err=True)
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dpw.clip.backbone import Backbone
 from dpw.data.digest import task_digest
 from dpw.data.pixels import PixelCache
 from dpw.data.task import Task
@@ -290,7 +289,7 @@ def prepare_towers(method: Method) -> None:
     """Checkpoint and compile the towers as the settings say; methods may have several backbones."""
     config = method.config.training
     for module in method.modules():
-        if isinstance(module, Backbone):
+        if isinstance(module, type(method.backbone)):
             module.gradient_checkpointing = config.gradient_checkpointing
             if config.compile_towers:
                 module.compile()

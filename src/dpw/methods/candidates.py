@@ -1,6 +1,6 @@
 """Between which classes a prediction is made."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dpw.data.prompts import DEFAULT_TEMPLATE, readable, spell
@@ -92,3 +92,12 @@ def refuse_impossible(top: int, unknown: float | None) -> None:
         raise InputError(f"top = {top!r} names no class; give a whole number of at least 1")
     if unknown is not None and not 0 < unknown < 1:
         raise InputError(f"unknown = {unknown} is no share of images: give one in (0, 1), such as 0.05")
+
+
+def equal_names(groups: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Class names that several groups know, with the names of these groups."""
+    known: dict[str, list[str]] = {}
+    for group, classes in groups.items():
+        for name in dict.fromkeys(map(readable, classes)):
+            known.setdefault(name, []).append(group)
+    return {name: sharing for name, sharing in known.items() if len(sharing) > 1}

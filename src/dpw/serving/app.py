@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
@@ -15,7 +16,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
-from dpw import __version__
 from dpw.engine.prediction import Prediction
 from dpw.errors import InputError
 from dpw.serving.batching import Batcher, QueueFullError
@@ -157,7 +157,9 @@ def make_app(
     """
     numbers = metrics or Metrics()
     service = Service(watcher, limits, numbers)
-    app = FastAPI(title="dpw", version=__version__, docs_url=None, redoc_url=None, lifespan=service.running)
+    app = FastAPI(
+        title="dpw", version=version("dpw"), docs_url=None, redoc_url=None, lifespan=service.running
+    )
     app.add_middleware(Guard, most_bytes=limits.request_bytes, token=token, metrics=numbers)
     _add_routes(app, service)
     _add_refusals(app)

@@ -2,13 +2,13 @@
 
 import io
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from dpw import __version__
 from dpw.errors import InputError
 from dpw.learner import ContinualCLIP
 from dpw.methods.base import Method
@@ -107,7 +107,7 @@ def description(method: Method, outputs: tuple[str, ...]) -> dict[str, Any]:
     """What stands in the metadata beside the graph: names, preprocessing and thresholds, as plain values."""
     preprocessing = method.backbone.preprocessing
     found = {
-        "dpw": __version__,
+        "dpw": version("dpw"),
         "method": method.name,
         "clip": Path(method.backbone.reference).name,
         "tasks": method.task_names,

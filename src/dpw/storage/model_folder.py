@@ -7,6 +7,7 @@ task its classes, templates and the file with its tensors. A single task is expo
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -14,9 +15,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from dpw import __version__
 from dpw.clip.backbone import Backbone
-from dpw.data.prompts import readable
 from dpw.errors import DamagedFileError, InputError
 from dpw.methods import METHODS, LearnedTask, Method, MethodConfig
 from dpw.methods.config import stored
@@ -185,15 +184,6 @@ def exported_tasks(source: Path) -> list[Path]:
     return found
 
 
-def equal_names(content: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Class names that several tasks of a model know, with these tasks."""
-    known: dict[str, list[str]] = {}
-    for task in content["tasks"]:
-        for name in dict.fromkeys(map(readable, task["classes"])):
-            known.setdefault(name, []).append(task["name"])
-    return {name: tasks for name, tasks in known.items() if len(tasks) > 1}
-
-
 def copy_model(source: Path, target: Path, reference: str | None = None) -> dict[str, Any]:
     """Copy a model whole, every file of it checked on the way; gives its content.
 
@@ -254,7 +244,7 @@ def header(method: Method) -> dict[str, Any]:
     backbone, family = method.backbone, method.backbone.family.name
     return {
         "format": files.FORMAT,
-        "dpw": __version__,
+        "dpw": version("dpw"),
         "backbone": {
             "reference": durable(backbone.reference),
             "fingerprint": backbone.fingerprint(),
