@@ -35,15 +35,13 @@ from pathlib import Path
 from dpw import ContinualCLIP
 model, seconds = ContinualCLIP.from_pretrained(sys.argv[1]), float(sys.argv[3])
 images = [path.read_bytes() for path in sorted(Path(sys.argv[2]).glob("*.png"))]
-best = 0.0
 for batch in map(int, sys.argv[4].split(",")):
     model.predict(images[:batch], top=3)
-    done, began = 0, time.perf_counter()
+    done, began, worked = 0, time.perf_counter(), time.process_time()
     while time.perf_counter() - began < seconds:
         model.predict([images[(done + row) % len(images)] for row in range(batch)], top=3)
         done += batch
-    best = max(best, done / (time.perf_counter() - began))
-    print(batch, done / (time.perf_counter() - began), flush=True)
+    print(batch, done / (time.perf_counter() - began), (time.process_time() - worked) / done, flush=True)
 """
 
 
@@ -64,18 +62,16 @@ def prepare(folder: Path) -> tuple[Path, Path]:
     return model, images
 
 
-def direct(model: Path, images: Path, seconds: float, processes: int) -> float:
-    """Images a second of the model called in Python with its best batch, summed over processes."""
+def direct(model: Path, images: Path, seconds: float, processes: int) -> tuple[float, float]:
+    """Images a second with the best batch, summed over processes, and processor seconds for an image."""
     words = [sys.executable, "-c", DIRECT, str(model), str(images), str(seconds), ",".join(map(str, BATCHES))]
     running = [
         subprocess.Popen(words, stdout=subprocess.PIPE, text=True)  # noqa: S603
         for _ in range(processes)
     ]
-    rates: list[dict[int, float]] = []
-    for one in running:
-        lines = one.communicate()[0].splitlines()
-        rates.append({int(batch): float(rate) for batch, rate in (line.split() for line in lines)})
-    return max(sum(rate[batch] for rate in rates) for batch in BATCHES)
+    found = [[line.split() for line in one.communicate()[0].splitlines()] for one in running]
+    rates = [sum(float(one[row][1]) for one in found) for row in range(len(BATCHES))]
+    return max(rates), min(float(row[2]) for one in found for row in one)
 
 
 class Server:
@@ -105,6 +101,15 @@ class Server:
         self.lines: list[str] = []
         threading.Thread(target=lambda: self.lines.extend(self.process.stderr or ()), daemon=True).start()
 
+    def worked(self) -> float:
+        """Processor seconds of the server and its processes so far, where /proc tells them."""
+        tree = [self.process.pid]
+        for pid in tree:
+            for path in Path(f"/proc/{pid}/task").glob("*/children"):
+                tree += map(int, path.read_text().split())
+        fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in tree]
+        return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
+
     def stop(self) -> int:
         """End it as a system does; gives its exit code."""
         self.process.send_signal(signal.SIGTERM)
@@ -115,7 +120,7 @@ async def speed(server: Server, images: Path, seconds: float) -> dict[str, float
     """Requests a second and latencies of 32 clients that ask one image after another."""
     bodies = [path.read_bytes() for path in sorted(images.glob("*.png"))]
     times: list[float] = []
-    until = time.perf_counter() + seconds
+    until, worked = time.perf_counter() + seconds, server.worked()
 
     async def client(number: int) -> None:
         """One client."""
@@ -130,28 +135,30 @@ async def speed(server: Server, images: Path, seconds: float) -> dict[str, float
 
     await asyncio.gather(*(client(number) for number in range(CLIENTS)))
     cuts = statistics.quantiles(times, n=100)
-    return {"rate": len(times) / seconds, "p50": cuts[49], "p95": cuts[94], "p99": cuts[98]}
+    cpu = (server.worked() - worked) / len(times)
+    return {"rate": len(times) / seconds, "cpu": cpu, "p50": cuts[49], "p95": cuts[94], "p99": cuts[98]}
 
 
 def compare(model: Path, images: Path, seconds: float, rounds: int) -> list[str]:
     """A table of direct calls and the server, in turns, the median of each."""
     lines = [
-        "| | images/s directly | requests/s served | ratio | p50 ms | p95 ms | p99 ms |",
+        "| | images/s directly | requests/s served | ratio | CPU ms directly | served | p50, p95, p99 ms |",
         "|---|---|---|---|---|---|---|",
     ]
     for processes in (1, 2):
         found = []
         for _ in range(rounds):
-            called = direct(model, images, seconds / len(BATCHES), processes)
+            called, cpu = direct(model, images, seconds / len(BATCHES), processes)
             server = Server(model, processes)
             asyncio.run(speed(server, images, 2))
             served = asyncio.run(speed(server, images, seconds))
             server.stop()
-            found.append((served["rate"] / called, called, served))
-            print(f"{processes} process(es): {called:.1f} directly, {served}", flush=True)
-        ratio, called, served = sorted(found, key=lambda one: one[0])[len(found) // 2]
+            found.append((served["rate"] / called, called, cpu, served))
+            print(f"{processes} process(es): {called:.1f} directly ({cpu:.4f} s), {served}", flush=True)
+        ratio, called, cpu, served = sorted(found, key=lambda one: one[0])[len(found) // 2]
         cells = [f"{1000 * served[name]:.0f}" for name in ("p50", "p95", "p99")]
-        numbers = f"{called:.0f} | {served['rate']:.0f} | {ratio:.2f} | " + " | ".join(cells)
+        speeds = f"{called:.0f} | {served['rate']:.0f} | {ratio:.2f}"
+        numbers = f"{speeds} | {1000 * cpu:.1f} | {1000 * served['cpu']:.1f} | {', '.join(cells)}"
         lines.append(f"| {processes} process{'es' if processes > 1 else ''} | {numbers} |")
     return lines
 

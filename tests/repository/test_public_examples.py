@@ -8,7 +8,11 @@ import pytest
 import dpw
 from dpw import benchmarks, clip
 from dpw.data.task import Split
+from dpw.engine.invariance import BatchInvariance
 from dpw.engine.predictor import Predictor
+from dpw.serving.app import make_app
+from dpw.serving.metrics import Metrics
+from dpw.serving.served import load_served
 
 MORE = {
     "benchmarks.get_benchmark": benchmarks.get_benchmark,
@@ -16,7 +20,11 @@ MORE = {
     "benchmarks.load_benchmark": benchmarks.load_benchmark,
     "clip.embedded_name": clip.embedded_name,
     "data.task.Split": Split,
+    "engine.invariance.BatchInvariance": BatchInvariance,
     "engine.predictor.Predictor": Predictor,
+    "serving.app.make_app": make_app,
+    "serving.metrics.Metrics": Metrics,
+    "serving.served.load_served": load_served,
 }
 
 

@@ -84,6 +84,7 @@ def test_one_bad_image_does_not_lose_the_others(serving, photos):
         ({"json": {"images": ["QUJD"], "classes": ["a", "a"]}}, 400, "only once"),
         ({"json": {"images": ["QUJD"], "template": "a {}."}}, 400, "template has no effect"),
         ({"json": {"images": ["QUJD"] * 5}}, 413, "at most 4"),
+        ({"json": {"images": ["QUJD"], "classes": ["a", "b", "c", "d"]}}, 413, "at most 3"),
         ({"files": as_form({str(n): b"x" for n in range(6)})}, 413, "at most 4"),
         ({"data": {"images": "text"}, "files": [("image", ("a", b"x"))]}, 400, "must be files"),
         ({"json": {"images": ["Q" * 60_000]}}, 413, "at most 0.05 MB"),
@@ -95,7 +96,7 @@ def test_one_bad_image_does_not_lose_the_others(serving, photos):
     ],
 )
 def test_refusals_are_one_sentence(serving, sent, status, words):
-    with serving(Limits(wait=0, request_images=4, request_bytes=50_000)) as client:
+    with serving(Limits(wait=0, request_images=4, request_bytes=50_000, classes=3)) as client:
         reply = client.post("/predict", **sent)
         assert reply.status_code == status, reply.text
         assert words in reply.json()["error"]

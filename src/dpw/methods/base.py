@@ -229,8 +229,9 @@ class Method(nn.Module, ABC):
         self.clear_features()
 
     def clear_features(self) -> None:
-        """Drop all kept features, because tasks have moved or weights have changed."""
+        """Drop kept features and tokens: tasks have moved, weights have changed, or room is short."""
         self.answers.clear()
+        self._tokens.clear()
         if self.feature_cache is not None:
             self.feature_cache = FeatureCache()
 

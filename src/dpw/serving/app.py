@@ -39,6 +39,7 @@ class Limits:
         queue: images that may be accepted and not answered.
         request_images: images in one request.
         request_bytes: bytes of one request.
+        classes: names of classes in one request.
     """
 
     batch: int = 64
@@ -46,6 +47,7 @@ class Limits:
     queue: int = 512
     request_images: int = 64
     request_bytes: int = 32_000_000
+    classes: int = 1000
 
 
 class Service:
@@ -82,6 +84,8 @@ class Service:
         """Answer one request for predictions."""
         began, model = time.monotonic(), self.watcher.current
         asked = await read_request(request, self.limits.request_images)
+        if len(asked.question.classes or ()) > self.limits.classes:
+            raise RefusedError(413, f"too many classes in one request: give at most {self.limits.classes}")
         model.candidates(asked.question)  # what cannot be asked is refused before anything is decoded
         self.batcher.reserve(len(asked.images))
         try:

@@ -154,7 +154,7 @@ class Desk:
         with writing(self.folder):
             task = Task.from_folder(images, name=name)
             unfinished.refuse_foreign(self.folder)
-            learner = ContinualCLIP.from_pretrained(self.folder)
+            learner = self.watcher.load().learner  # another object than the one that answers
             told.put(Progress(0.0, f"finding out how to learn {name}, which takes the longest"))
             learned = learner.learn(task, callback=_Telling(told), should_stop=self._ended.is_set, **wishes)
             learner.save_pretrained(self.folder)

@@ -13,12 +13,15 @@ import torch
 from dpw.clip.preprocessing import Pixels
 from dpw.data.pixels import PixelCache, read_images
 from dpw.data.prompts import DEFAULT_TEMPLATE
+from dpw.engine.invariance import BatchInvariance
 from dpw.engine.prediction import Prediction, predict_pixels
 from dpw.errors import InputError
 from dpw.learner import ContinualCLIP
 from dpw.methods.candidates import Candidates
 from dpw.methods.parts.weighted import WeightedAnswers
 from dpw.storage.model_json import FILE, is_model
+
+FOREIGN = 256  # lists of classes given by clients whose text features are kept
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class ServedModel:
         self.method = learner.method
         self.cache = PixelCache(learner.cache.preprocessing, folder=None)  # strangers' images are not kept
         self.loaded = time.time()
+        self._foreign: set[tuple[object, str]] = set()  # questions about given classes whose texts are kept
 
     @property
     def votes(self) -> bool:
@@ -73,9 +77,20 @@ class ServedModel:
 
     def answer(self, pixels: Pixels, names: list[str], question: Question) -> list[Prediction]:
         """Answers for decoded images, each as if it had been asked alone."""
+        self._make_room(question)
         batch = torch.from_numpy(pixels).to(self.method.backbone.device)
         candidates = self.candidates(question)
         return predict_pixels(self.method, batch, names, candidates, question.top, question.unknown)
+
+    def _make_room(self, question: Question) -> None:
+        """Drop kept texts when clients have asked about too many lists of classes."""
+        if question.classes is None or (question.classes, question.template) in self._foreign:
+            return
+        if len(self._foreign) >= FOREIGN:
+            self._foreign.clear()
+            self.method.clear_features()
+            self.warm()
+        self._foreign.add((question.classes, question.template))
 
     def describe(self) -> dict[str, Any]:
         """What the model is and knows, as plain values."""
@@ -112,7 +127,7 @@ class ServedModel:
         points, gates = answers.config.grid_points, answers.router.gates()
         middle = (torch.arange(points, dtype=torch.float64) + 0.5) / points
         blank = torch.zeros(points, self.method.backbone.feature_width, device=self.method.backbone.device)
-        with torch.inference_mode():
+        with torch.inference_mode(), BatchInvariance():
             for group in candidates.groups:
                 index = self.method.index_of(group.name)
                 edge = (float(gates[index]) * points) // 1  # both sides of the gate may fall into one cell

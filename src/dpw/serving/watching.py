@@ -22,6 +22,7 @@ class ModelWatcher:
         self.folder, self.load, self.seconds = folder, load, seconds
         self.refused: str | None = None  # why the newest state is not served
         self.reloads = self.refusals = 0
+        self._looking = threading.Lock()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._seen = signature(folder)
@@ -32,6 +33,11 @@ class ModelWatcher:
 
         What is refused stays refused until some file changes; the old state goes on meanwhile.
         """
+        with self._looking:
+            return self._look()
+
+    def _look(self) -> bool:
+        """The same, by one thread at a time."""
         found = signature(self.folder)
         if found == self._seen:
             return False
