@@ -41,6 +41,8 @@ IMPOSSIBLE = -1e30  # as a logit
 class PlainGraph(nn.Module):
     """One CLIP whatever the task: zero-shot and fine-tuned ones."""
 
+    texts: Tensor
+
     def __init__(self, method: Method, answers: PlainAnswers) -> None:
         """Encode the class texts once."""
         super().__init__()
@@ -116,6 +118,9 @@ class WeightedGraph(RoutedGraph):
 
 class RidgeGraph(RoutedGraph):
     """DPW inside, a closed-form head per task outside, mixed with plain CLIP (`HeadAnswers.logits`)."""
+
+    texts: Tensor
+    known: Tensor
 
     def __init__(self, method: DPWRidge) -> None:
         """Take the heads, and who knows which class."""
@@ -234,8 +239,11 @@ def _blocks(method: Method) -> list[nn.Module]:
         downs = enumerate(method.down_image.detach())
         return [DPWBlock(towers, block, down, method.config) for block, down in downs]
     heads = method.backbone.image_shape.heads
-    pairs = ([(tower.keys[b], tower.values[b]) for tower in towers] for b in range(len(towers[0].keys)))
-    return [DIKIBlock(*zip(*rows_ofs, strict=True), heads=heads) for rows_ofs in pairs]
+    prefixes = [zip(tower.keys.detach(), tower.values.detach(), strict=True) for tower in towers]
+    return [
+        DIKIBlock([keys for keys, _ in block], [values for _, values in block], heads)
+        for block in zip(*prefixes, strict=True)
+    ]
 
 
 def _known(method: Method) -> Tensor:

@@ -18,6 +18,18 @@ class HeadGraph(nn.Module):
     own for every image.
     """
 
+    centre: Tensor
+    length: Tensor
+    temperatures: Tensor
+    shares: Tensor
+    landmarks: Tensor
+    weights: Tensor
+    owner: Tensor
+    real: Tensor
+    columns: Tensor
+    frozen_texts: Tensor
+    adapted_texts: Tensor
+
     def __init__(self, stored: Sequence[Mapping[str, Tensor]], scale: float) -> None:
         """`stored` are the tensors of each task's head, with its class texts."""
         super().__init__()

@@ -24,6 +24,13 @@ class Routed(NamedTuple):
 class GaussianGraph(nn.Module):
     """A `GaussianRouter` as constants of a graph."""
 
+    means: Tensor
+    whitening: Tensor
+    constant: Tensor
+    slope: Tensor
+    offset: Tensor
+    gates: Tensor
+
     def __init__(self, router: GaussianRouter) -> None:
         """Invert the factors once: a graph has no triangular solve."""
         super().__init__()
@@ -65,6 +72,9 @@ class GaussianGraph(nn.Module):
 class TypicalityGraph(nn.Module):
     """The share of each task's own left-out images that are no likelier than an image, `(B, T)`."""
 
+    own: Tensor
+    count: Tensor
+
     def __init__(self, router: GaussianRouter) -> None:
         """Keep the tasks' own likelihoods, shorter lists filled up with what no image reaches."""
         super().__init__()
@@ -82,6 +92,9 @@ class TypicalityGraph(nn.Module):
 
 class BelongingGraph(nn.Module):
     """How much each task that may speak counts for an image: π_t · w_t of `HeadAnswers`."""
+
+    median: Tensor
+    per_spread: Tensor
 
     def __init__(self, router: GaussianRouter) -> None:
         """Keep the middle and the spread of each task's own likelihoods."""

@@ -15,6 +15,9 @@ ALL = -1  # what is asked: all learned classes, or those of the task with this n
 class Questions(nn.Module):
     """Which classes may be answered: all learned ones, or those of one task."""
 
+    owner: Tensor
+    asked: Tensor
+
     def __init__(self, method: Method) -> None:
         """Learn which class belongs to which task."""
         super().__init__()
@@ -35,6 +38,12 @@ class TextGrid(nn.Module):
     Below a task's gate texts are filtered, above they are not; only the points that either side can reach
     are kept, one behind the other.
     """
+
+    texts: Tensor
+    alike: Tensor
+    start: Tensor
+    below: Tensor
+    above: Tensor
 
     def __init__(self, method: Method, answers: WeightedAnswers, gates: Tensor, by_every_task: bool) -> None:
         """Encode the classes of each task by its own parameters, or all classes by all parameters."""

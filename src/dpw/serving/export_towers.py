@@ -77,6 +77,11 @@ def rows_of(stacked: Tensor, rows: Tensor) -> Tensor:
     return stacked.index_select(0, rows)
 
 
+def heads_first(tokens: Tensor, heads: int) -> Tensor:
+    """Cut the width into heads: `(B, N, D)` to `(B, h, N, D/h)`."""
+    return tokens.view(*tokens.shape[:2], heads, tokens.shape[2] // heads).transpose(1, 2)
+
+
 class MixedAdaptation(Adaptation):
     """Every image of a batch with the parameters of its own task, for one call."""
 
@@ -95,6 +100,15 @@ class MixedAdaptation(Adaptation):
 class DPWBlock(nn.Module):
     """One block of the image tower with DPW's parameters of all T tasks, cut into the same H heads."""
 
+    weight: Tensor
+    bias: Tensor
+    values: Tensor
+    down: Tensor
+    up: Tensor
+    up_bias: Tensor
+    cls_mean: Tensor
+    cls_var: Tensor
+
     def __init__(self, towers: Sequence[DPWTower], block: int, down: Tensor, config: DPWConfig) -> None:
         """Stack the tasks; one with fewer heads repeats each, which changes no number."""
         super().__init__()
@@ -107,7 +121,7 @@ class DPWBlock(nn.Module):
         for name, tensor in {
             "weight": torch.stack([self._weight(tower.weight[block], width) for tower in towers]),
             "bias": self._by_head([tower.bias[block] for tower in towers]),
-            "values": values.unflatten(2, (self.heads, -1)).transpose(1, 2),
+            "values": heads_first(values, self.heads),
             "down": down,
             "up": torch.stack([tower.up[block] for tower in towers]) * scale,
             "up_bias": torch.stack([tower.up_bias[block] for tower in towers]) * scale,
@@ -136,8 +150,8 @@ class DPWBlock(nn.Module):
         weight, bias = (rows_of(one, taken.task) for one in (self.weight, self.bias))
         bias = bias[:, :, positions]
         if self.own_slice:
-            return x.unflatten(2, (self.heads, -1)).transpose(1, 2) @ weight + bias
-        return (x @ weight).unflatten(2, (self.heads, -1)).transpose(1, 2) + bias
+            return heads_first(x, self.heads) @ weight + bias
+        return heads_first(x @ weight, self.heads) + bias
 
     def residual(self, taken: Taken, x: Tensor, q: Tensor, positions: Positions) -> Tensor:  # noqa: ARG002
         """O_R, what the tokens take from prefixes and adapter (Eq. final_formula)."""
@@ -152,18 +166,21 @@ class DPWBlock(nn.Module):
         if taken.weight is not None:
             g, delta = g * taken.weight.view(-1, 1, 1, 1), delta * taken.weight.view(-1, 1, 1)
         adapted = x @ self.down @ rows_of(self.up, task) + rows_of(self.up_bias, task).unsqueeze(1)
-        by_head = adapted.unflatten(2, (self.heads, -1)).transpose(1, 2)
+        by_head = heads_first(adapted, self.heads)
         return (g @ rows_of(self.values, task) + delta.unsqueeze(-1) * by_head).transpose(1, 2).flatten(2)
 
 
 class DIKIBlock(nn.Module):
     """One block of the image tower with DIKI's prefixes of all T tasks, in CLIP's heads."""
 
+    keys: Tensor
+    values: Tensor
+
     def __init__(self, keys: Sequence[Tensor], values: Sequence[Tensor], heads: int) -> None:
         """keys and values `(L, D)` of every task."""
         super().__init__()
         for name, tensors in {"keys": keys, "values": values}.items():
-            stacked = torch.stack(list(tensors)).unflatten(2, (heads, -1)).transpose(1, 2)
+            stacked = heads_first(torch.stack(list(tensors)), heads)
             self.register_buffer(name, stacked.detach().cpu().contiguous())
 
     def residual(self, taken: Taken, x: Tensor, q: Tensor, positions: Positions) -> Tensor:  # noqa: ARG002
