@@ -25,9 +25,8 @@ def hub(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "secret")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", server.url)
-    monkeypatch.setattr(
-        constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + "/{repo_id}/resolve/{revision}/{filename}"
-    )
+    addresses = server.url + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", addresses)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     yield server
     server.close()
@@ -43,13 +42,8 @@ def test_a_model_is_pushed_with_a_card_and_nothing_of_this_machine(pushed, saved
     tensors = {path.name for path in saved[1].glob("*.safetensors")}
     assert set(pushed) == {"model.json", "README.md", *tensors}
     card = pushed["README.md"].decode()
-    for said in (
-        'license: "apache-2.0"',
-        "birds",
-        "crow, robin, swan",
-        f'from_pretrained("{NAME}"',
-        "dpw-ridge",
-    ):
+    loading = f'from_pretrained("{NAME}"'
+    for said in ('license: "apache-2.0"', "birds", "crow, robin, swan", "dpw-ridge", loading):
         assert said in card
     assert not any(str(saved[1].parent).encode() in content for content in pushed.values())
 

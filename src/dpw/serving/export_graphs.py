@@ -243,9 +243,10 @@ def _blocks(method: Method) -> list[nn.Module]:
         downs = enumerate(method.down_image.detach())
         return [DPWBlock(towers, block, down, method.config) for block, down in downs]
     heads = method.backbone.image_shape.heads
+    prefixes = [zip(tower.keys.detach(), tower.values.detach(), strict=True) for tower in towers]
     return [
-        DIKIBlock([tower.keys[b] for tower in towers], [tower.values[b] for tower in towers], heads)
-        for b in range(len(towers[0].keys))
+        DIKIBlock([keys for keys, _ in block], [values for _, values in block], heads)
+        for block in zip(*prefixes, strict=True)
     ]
 
 

@@ -77,6 +77,11 @@ def rows_of(stacked: Tensor, rows: Tensor) -> Tensor:
     return stacked.index_select(0, rows)
 
 
+def heads_first(tokens: Tensor, heads: int) -> Tensor:
+    """Cut the width into heads: `(B, N, D)` to `(B, h, N, D/h)`."""
+    return tokens.view(*tokens.shape[:2], heads, tokens.shape[2] // heads).transpose(1, 2)
+
+
 class MixedAdaptation(Adaptation):
     """Every image of a batch with the parameters of its own task, for one call."""
 
@@ -90,12 +95,6 @@ class MixedAdaptation(Adaptation):
             return None
         found: Tensor = self.blocks[block].residual(self.taken, x, q, positions)
         return found
-
-
-def split_heads(x: Tensor, heads: int) -> Tensor:
-    """`(B, N, D)` cut into heads, `(B, h, N, D/h)`."""
-    cut: Tensor = x.unflatten(2, (heads, -1))  # type: ignore[no-untyped-call]
-    return cut.transpose(1, 2)
 
 
 class DPWBlock(nn.Module):
@@ -122,7 +121,7 @@ class DPWBlock(nn.Module):
         for name, tensor in {
             "weight": torch.stack([self._weight(tower.weight[block], width) for tower in towers]),
             "bias": self._by_head([tower.bias[block] for tower in towers]),
-            "values": split_heads(values, self.heads),
+            "values": heads_first(values, self.heads),
             "down": down,
             "up": torch.stack([tower.up[block] for tower in towers]) * scale,
             "up_bias": torch.stack([tower.up_bias[block] for tower in towers]) * scale,
@@ -151,8 +150,8 @@ class DPWBlock(nn.Module):
         weight, bias = (rows_of(one, taken.task) for one in (self.weight, self.bias))
         bias = bias[:, :, positions]
         if self.own_slice:
-            return split_heads(x, self.heads) @ weight + bias
-        return split_heads(x @ weight, self.heads) + bias
+            return heads_first(x, self.heads) @ weight + bias
+        return heads_first(x @ weight, self.heads) + bias
 
     def residual(self, taken: Taken, x: Tensor, q: Tensor, positions: Positions) -> Tensor:  # noqa: ARG002
         """O_R, what the tokens take from prefixes and adapter (Eq. final_formula)."""
@@ -167,7 +166,7 @@ class DPWBlock(nn.Module):
         if taken.weight is not None:
             g, delta = g * taken.weight.view(-1, 1, 1, 1), delta * taken.weight.view(-1, 1, 1)
         adapted = x @ self.down @ rows_of(self.up, task) + rows_of(self.up_bias, task).unsqueeze(1)
-        by_head = split_heads(adapted, self.heads)
+        by_head = heads_first(adapted, self.heads)
         return (g @ rows_of(self.values, task) + delta.unsqueeze(-1) * by_head).transpose(1, 2).flatten(2)
 
 
@@ -181,7 +180,7 @@ class DIKIBlock(nn.Module):
         """keys and values `(L, D)` of every task."""
         super().__init__()
         for name, tensors in {"keys": keys, "values": values}.items():
-            stacked = split_heads(torch.stack(list(tensors)), heads)
+            stacked = heads_first(torch.stack(list(tensors)), heads)
             self.register_buffer(name, stacked.detach().cpu().contiguous())
 
     def residual(self, taken: Taken, x: Tensor, q: Tensor, positions: Positions) -> Tensor:  # noqa: ARG002
