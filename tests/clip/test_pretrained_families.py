@@ -159,6 +159,11 @@ def test_a_siglip_without_padding_is_refused(folders, tmp_path):
     assert "no padding token" in refused(folder)
 
 
+def test_a_learned_model_is_no_clip(tmp_path):
+    (tmp_path / "model.json").write_text("{}")
+    assert "is a model of dpw" in refused(tmp_path)
+
+
 REPOSITORY = [
     ".gitattributes",
     "README.md",

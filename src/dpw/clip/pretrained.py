@@ -89,6 +89,8 @@ def check_folder(folder: Path) -> None:
                 f"{folder} holds a checkpoint of open_clip only: dpw needs transformers' files (config.json "
                 "and model.safetensors), which most repositories have beside it"
             )
+        if (folder / "model.json").is_file():
+            raise InputError(f"{folder} is a model of dpw, not a CLIP: name the CLIP that it stands on")
         raise InputError(f"{folder} is not a model folder: it has no config.json")
     try:
         kind = json.loads(path.read_text(encoding="utf-8")).get("model_type")
