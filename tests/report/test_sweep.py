@@ -9,5 +9,5 @@ def test_every_point_is_drawn(tmp_path):
     methods = ("dpw", "diki")
     rows = [{"method": methods[n % 2], "tasks": 3 - (n > 4), "score": 80.0 - n} for n in range(8)]
     rows.append({"method": "dpw", "tasks": 0, "score": None})
-    path = draw_scores(rows, tmp_path / "sweep.png")
-    assert Image.open(path).size[0] > 500
+    with Image.open(draw_scores(rows, tmp_path / "sweep.png")) as picture:
+        assert picture.size[0] > 500

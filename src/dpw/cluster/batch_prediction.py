@@ -72,6 +72,8 @@ def shards(source: str, size: int = SHARD) -> list[Shard]:
         return [
             Shard(number, (), source, start, min(start + size, rows)) for number, start in enumerate(starts)
         ]
+    if "://" not in source and not Path(source).exists():
+        raise InputError(f"there is no {source}: give a folder, a Parquet file or a bucket of images")
     names = _bucket_images(source) if "://" in source else map(str, image_files([Path(source)]))
     return list(_cut(names, size))
 

@@ -1,6 +1,8 @@
 """A Ray cluster: one started on this machine for a while, or one that is already there."""
 
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -41,6 +43,7 @@ def connected(cluster: str) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
+    before = signal.getsignal(signal.SIGTERM)
     quiet = {"log_to_driver": False, "configure_logging": False, "logging_level": "error"}
     try:
         if cluster.partition(":")[0] == LOCAL:
@@ -54,6 +57,8 @@ def connected(cluster: str) -> Iterator[Any]:
             "address, or use --cluster local"
         ) from error
     try:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGTERM, before)  # Ray puts its own there, but it is the caller's to decide
         yield ray
     finally:
         ray.shutdown()
