@@ -94,9 +94,11 @@ def _write_task(method: Method, index: int, folder: Path) -> dict[str, Any]:
 
 
 def _marks(method: Method, index: int) -> Marks:
-    """What changes when a task's tensors are changed: their names and versions, without reading them."""
-    module = method.bank[index]
-    own = [*module.named_parameters(), *module.named_buffers()]
+    """What changes when a task is: the names of its tensors and the versions of its parameters.
+
+    Buffers of earlier tasks are put back with equal values while later ones learn, so theirs say nothing.
+    """
+    own = method.bank[index].named_parameters()
     return tuple(method.task_state(index)), tuple((name, _version(one)) for name, one in own)
 
 
