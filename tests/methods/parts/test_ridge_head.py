@@ -69,22 +69,6 @@ def test_a_single_image_makes_a_finite_head():
     assert fit_head(train).logits(labelled(5, 2).images).isfinite().all()
 
 
-def misnamed(images: int, seed: int) -> Labelled:
-    """Images whose class names all mean another class, so that text logits only mislead."""
-    found = labelled(images, seed)
-    zero_shot, text = (torch.roll(one, 2, dims=1) for one in (found.images.zero_shot, found.images.text))
-    return Labelled(Seen(found.images.views, zero_shot, text), found.labels)
-
-
-def test_a_handful_of_held_out_images_is_enough_to_leave_wrong_names_aside():
-    train, held_out, test = misnamed(16, 1), misnamed(4, 2), misnamed(400, 3)
-    head = fit_head(train, held_out, use_all=True)
-    assert (
-        accuracy(head.logits(test.images), test.labels)
-        > accuracy(head.scores(test.images), test.labels) - 0.02
-    )
-
-
 def test_shares_are_a_mean_of_what_is_likely_that_large_ones_do_not_decide():
     grid = torch.tensor([[4.0, 0.0], [4.0, 1.0], [64.0, 1.0]], dtype=torch.float64)
     likely = _mean_shares(grid, torch.tensor([0.0, 0.0, 1e6]))
