@@ -3,7 +3,15 @@
 import torch
 from torch.nn import functional as F
 
-from dpw.methods.parts.ridge_head import NO_VALIDATION, TEMPERATURES, Labelled, RidgeHead, Seen, fit_head
+from dpw.methods.parts.ridge_head import (
+    NO_VALIDATION,
+    TEMPERATURES,
+    Labelled,
+    RidgeHead,
+    Seen,
+    _mean_shares,
+    fit_head,
+)
 
 CLASSES, WIDTH, SCALE = 4, 12, 20.0
 
@@ -59,3 +67,10 @@ def test_held_out_images_can_join_the_regression_but_not_the_choice():
 def test_a_single_image_makes_a_finite_head():
     train = labelled(1, 1)
     assert fit_head(train).logits(labelled(5, 2).images).isfinite().all()
+
+
+def test_shares_are_a_mean_of_what_is_likely_that_large_ones_do_not_decide():
+    grid = torch.tensor([[4.0, 0.0], [4.0, 1.0], [64.0, 1.0]], dtype=torch.float64)
+    likely = _mean_shares(grid, torch.tensor([0.0, 0.0, 1e6]))
+    torch.testing.assert_close(likely.tolist(), [4.0, 0.25])
+    torch.testing.assert_close(_mean_shares(grid, torch.tensor([9.0, 9.0, -9.0])), grid[2], rtol=0, atol=1e-3)

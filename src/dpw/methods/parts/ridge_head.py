@@ -36,7 +36,7 @@ TEMPERATURES = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0)  # times CLIP's own lo
 SCALES = (2.0, 4.0, 6.0, 9.0, 13.0, 20.0, 30.0, 45.0, 70.0)  # from regression values to logits
 TEXT_SHARES = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0)
 HEAD_SHARES = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 9.0, 13.0, 20.0, 30.0, 45.0, 70.0)
-SOFTNESS = 4.0  # of the choice: summed NLL is divided by it
+SOFTNESS = 4.0  # of the choice of penalty and temperature: summed NLL is divided by it
 NO_VALIDATION = (8.0, 0.5)  # q, and t as a share of the mean temperature, where nothing is held out
 NEGLIGIBLE = 1e-4
 
@@ -194,4 +194,13 @@ def _shares(head: RidgeHead, held_out: Labelled | None) -> Tensor:
         float(F.cross_entropy(q * scores + t * text, held_out.labels, reduction="sum"))
         for q, t in grid.tolist()
     ]
-    return soft_choice(torch.tensor(losses), SOFTNESS) @ grid
+    return _mean_shares(grid, torch.tensor(losses))
+
+
+def _mean_shares(grid: Tensor, losses: Tensor) -> Tensor:
+    """One pair `(2,)` for a grid of them `(n, 2)`: the mean of their square roots, by likelihood, squared.
+
+    Few held-out images leave much of the grid likely. Its large shares would then decide a plain mean, and
+    a text share far too large lets poor class names overrule what the images have taught.
+    """
+    return (soft_choice(losses, 1.0) @ grid.sqrt()) ** 2
