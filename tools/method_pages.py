@@ -15,7 +15,7 @@ from typing import Any
 
 from dpw.cli.methods import DESCRIBED, shown
 from dpw.methods import METHODS
-from dpw.methods.catalog import registered
+from dpw.methods.catalog import FILE, registered
 from dpw.methods.config import MethodConfig
 from dpw.methods.description import describe, settings_of
 
@@ -107,7 +107,7 @@ def pages() -> dict[Path, str]:
     """Every file with what it should hold."""
     found = {DOCS / "methods" / f"{name}.md": page(name) for name in METHODS}
     more = {"methods/index.md": index(), "settings.md": settings_page()}
-    return {**found, **{DOCS / name: text for name, text in more.items()}, DESCRIBED: described()}
+    return {**found, **{DOCS / name: text for name, text in more.items()}, DESCRIBED: described(), FILE: catalog()}
 
 
 def main() -> int:

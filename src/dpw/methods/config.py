@@ -103,7 +103,10 @@ def told_apart(config: MethodConfig) -> dict[str, Any]:
     So settings that were stored before a new one existed compare equal to the same settings today.
     """
     values, absent = config.model_dump(mode="json"), config.absent
-    return {key: value for key, value in values.items() if key not in absent or value != absent[key]}
+    kept = {key: value for key, value in values.items() if key not in absent or value != absent[key]}
+    if not config.training.minimum_steps:  # the one section with a setting that older files lack
+        kept["training"] = {key: value for key, value in kept["training"].items() if key != "minimum_steps"}
+    return kept
 
 
 def merge(kind: type[BaseModel], base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

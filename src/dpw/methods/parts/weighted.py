@@ -314,4 +314,4 @@ class WeightedAnswers:
 
 def stored_router(tensors: Mapping[str, Tensor]) -> HostTensors:
     """What a router kept of a task, from its stored tensors: a Gaussian unless there are class texts."""
-    return HostTensors(tensors) if "texts" in tensors else stored_gaussian(tensors)
+    return HostTensors(tensors) if "class_texts" in tensors else stored_gaussian(tensors)

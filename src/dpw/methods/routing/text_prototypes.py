@@ -32,7 +32,7 @@ def fit_text_prototypes(
     """
     features, labels, texts = features.detach().cpu(), labels.cpu(), texts.detach().cpu()
     centres = torch.stack([_centres(features[labels == c], texts[c], generator) for c in range(len(texts))])
-    task = {"text": F.normalize(texts.mean(dim=0), dim=0), "texts": texts, "centres": centres}
+    task = {"text": F.normalize(texts.mean(dim=0), dim=0), "class_texts": texts, "centres": centres}
     own = task_confidence(HostTensors(task), features)
     return HostTensors(task | {"thresholds": own.quantile(own.new_tensor([LOW, HIGH]))})
 
@@ -47,7 +47,7 @@ def _centres(points: Tensor, text: Tensor, generator: torch.Generator) -> Tensor
 def task_confidence(task: HostTensors, features: Tensor) -> Tensor:
     """C `(B,)`: the mean of the five largest s_c = ½ max_k cos(f, p_ck) + ½ cos(f, e_c) within the task."""
     nearest = torch.einsum("be,cke->bck", features, task["centres"]).amax(dim=2)
-    scores = (nearest + features @ task["texts"].T) / 2
+    scores = (nearest + features @ task["class_texts"].T) / 2
     return scores.topk(min(BEST_CLASSES, scores.shape[1]), dim=1).values.mean(dim=1)
 
 
