@@ -107,7 +107,12 @@ def pages() -> dict[Path, str]:
     """Every file with what it should hold."""
     found = {DOCS / "methods" / f"{name}.md": page(name) for name in METHODS}
     more = {"methods/index.md": index(), "settings.md": settings_page()}
-    return {**found, **{DOCS / name: text for name, text in more.items()}, DESCRIBED: described(), FILE: catalog()}
+    return {
+        **found,
+        **{DOCS / name: text for name, text in more.items()},
+        DESCRIBED: described(),
+        FILE: catalog(),
+    }
 
 
 def main() -> int:

@@ -22,7 +22,7 @@ def test_the_command_writes_every_format(tmp_path):
         assert result.exit_code == 0, result.output
         written[form] = result.output
     assert "51.0 ± 1.4" in written["text"]
-    assert "| dpw | measured | coop | 0,1 |" in written["markdown"]
+    assert "| dpw | measured | coop | 1,2 |" in written["markdown"]
     assert r"51.0 $\pm$ 1.4" in written["latex"]
     rows = list(csv.DictReader(io.StringIO(written["csv"])))
     assert (rows[0]["seeds"], rows[0]["last"], rows[0]["model"]) == ("1 2", "51.0", "clip")

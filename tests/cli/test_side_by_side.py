@@ -42,7 +42,7 @@ def test_what_goes_wrong_in_one_is_said_once_and_is_the_exit_code(capsys):
     with pytest.raises(typer.Exit) as ended:
         run_side_by_side(jobs, 2)
     assert ended.value.exit_code == 2
-    assert capsys.readouterr().err.count("nothing is not a dpw model") == 1
+    assert capsys.readouterr().err.count("there is no folder nothing") == 1
 
 
 def test_a_signal_reaches_every_process_and_none_is_left(capsys, monkeypatch):

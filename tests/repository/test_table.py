@@ -44,7 +44,7 @@ def test_runs_become_a_page_and_are_not_repeated(table, toy, tmp_path):
     assert text.endswith("\n\nWhy so.\n")
     assert "old" not in text
     assert "4 runs, mean ± sample deviation over the seeds 1,2." in text
-    assert "| diki {training.epochs=1} | measured | coop | 2 |" in text
+    assert "| diki {training.epochs=1} | measured | coop | 1,2 |" in text
     written = {path: path.stat().st_mtime_ns for path in nonempty(tmp_path.glob("runs/*/rows/*.json"))}
     table.main([*command, "--set", "training.epochs=1"])
     assert {path: path.stat().st_mtime_ns for path in written} == written

@@ -17,8 +17,29 @@ from dpw.cli.cluster import (
     refuse_without_cluster,
     run_on_cluster,
 )
-from dpw.cli.learn import AllowDownload, CheckpointSeconds, Json, parse_settings, rarely
+from dpw.cli.learn import AllowDownload, CheckpointSeconds, Json, parse_settings
 from dpw.cli.output import say, say_error
+from dpw.cli.run_options import (
+    Benchmark,
+    ClipName,
+    DataRoot,
+    GradientAccumulation,
+    Jobs,
+    MethodNames,
+    MixedPrecision,
+    Order,
+    Output,
+    Presets,
+    Protocol,
+    RebuildSplits,
+    Seed,
+    Seeds,
+    SetOptions,
+    ShotLists,
+    Shots,
+    Track,
+    Workers,
+)
 
 if TYPE_CHECKING:
     from dpw.runs.config import RunConfig
@@ -42,44 +63,30 @@ All settings of a method, with defaults and meaning: dpw methods NAME"""
 
 
 def run(
-    benchmark: Annotated[
-        str, typer.Argument(help="A benchmark by name (see 'dpw benchmarks') or a YAML file.")
-    ],
-    method: Annotated[str | None, typer.Option(help="One or more methods, separated by commas.")] = None,
-    model: Annotated[str | None, typer.Option(help="CLIP: mini, a folder, or a hub name.")] = None,
-    output: Annotated[Path | None, typer.Option(help="Folder of the run; runs/... by default.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of splits, draws and training (0).")] = None,
-    seeds: Annotated[str | None, typer.Option(help="Several seeds, as 1,2,3.")] = None,
-    preset: Annotated[str, typer.Option(help="Preset, or several separated by commas.")] = "default",
-    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as key=value.")] = None,
-    data_root: Annotated[
-        Path | None, typer.Option("--data-root", envvar="DPW_DATA", help="Folder of the public datasets.")
-    ] = None,
-    protocol: Annotated[str | None, rarely(help="Protocol: coop or zscl.")] = None,
-    shots: Annotated[
-        str | None, rarely(help="Training images of each class; several draw a curve, as 1,2,4,8.")
-    ] = None,
-    order: Annotated[str | None, rarely(help="Task names, separated by commas.")] = None,
-    shot_lists: Annotated[
-        Path | None,
-        rarely(help="Folder of published few-shot lists, used where it has one."),
-    ] = None,
-    rebuild_splits: Annotated[
-        bool,
-        rarely("--rebuild-splits", help="Make missing split files anew; not the published ones."),
-    ] = False,
-    mixed_precision: Annotated[str, rarely(help="no, fp16 or bf16.")] = "no",
-    gradient_accumulation: Annotated[int, rarely(help="Batches gathered for one step.")] = 1,
-    workers: Annotated[int, rarely(help="Processes that read images.")] = 0,
-    track: Annotated[list[str] | None, rarely(help="tensorboard, wandb or trackio.")] = None,
+    benchmark: Benchmark,
+    method: MethodNames = None,
+    model: ClipName = None,
+    output: Output = None,
+    seed: Seed = None,
+    seeds: Seeds = None,
+    preset: Presets = "default",
+    settings: SetOptions = None,
+    data_root: DataRoot = None,
+    protocol: Protocol = None,
+    shots: Shots = None,
+    order: Order = None,
+    shot_lists: ShotLists = None,
+    rebuild_splits: RebuildSplits = False,
+    mixed_precision: MixedPrecision = "no",
+    gradient_accumulation: GradientAccumulation = 1,
+    workers: Workers = 0,
+    track: Track = None,
     cluster: Cluster = None,
     reuse: Reuse = None,
     threads: Threads = None,
     processes: Processes = None,
     checkpoint_seconds: CheckpointSeconds = 30.0,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Runs side by side; on mini as many as there are cores.")
-    ] = None,
+    jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
     """Run methods through a benchmark and measure every test set after every task."""
@@ -113,9 +120,14 @@ def run(
         found = run_on_cluster(planned, place)
     _show(found, as_json)
     if len(many_shots) > 1:
-        from dpw.report.shots import write_shots
+        _draw_shots(found, base, as_json)
 
-        say(f"accuracy over images per class: {write_shots(found, base)}", err=as_json)
+
+def _draw_shots(found: list[dict[str, Any]], folder: Path, as_json: bool) -> None:
+    """Accuracy over images per class, as a picture and a table beside the runs."""
+    from dpw.report.shots import write_shots
+
+    say(f"accuracy over images per class: {write_shots(found, folder)}", err=as_json)
 
 
 def _run_name(method: str, preset: str, shots: int | None, seed: int) -> str:

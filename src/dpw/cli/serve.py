@@ -48,16 +48,7 @@ def serve(
 
     The model may be taught while it is served. Ctrl-C or SIGTERM finishes what was accepted.
     """
-    from dpw import InputError
-    from dpw.serving.extras import need_extra
-
-    need_extra("dpw serve", "serve", "fastapi", "uvicorn", "python_multipart")
-    if token is not None and not token.strip():
-        raise InputError("the token is empty: give one of at least one character, or leave it out")
-    if queue < max_images:
-        raise InputError(
-            f"--queue {queue} has no room for one request of --max-images {max_images}: raise it"
-        )
+    _refuse(token, queue, max_images)
     from dpw.serving.app import Limits
     from dpw.serving.processes import serve as run
     from dpw.serving.server import ServeSettings
@@ -78,3 +69,17 @@ def serve(
         allow_download=allow_download,
     )
     run(settings, say_line)
+
+
+def _refuse(token: str | None, queue: int, max_images: int) -> None:
+    """Refuse what cannot be served, before torch is there."""
+    from dpw import InputError
+    from dpw.serving.extras import need_extra
+
+    need_extra("dpw serve", "serve", "fastapi", "uvicorn", "python_multipart")
+    if token is not None and not token.strip():
+        raise InputError("the token is empty: give one of at least one character, or leave it out")
+    if queue < max_images:
+        raise InputError(
+            f"--queue {queue} has no room for one request of --max-images {max_images}: raise it"
+        )
