@@ -26,7 +26,7 @@ PAGES = {
     for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 }
 BLOCK = re.compile(r"(?:<!-- not run: (.+) -->\n)?^```(\w*)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
-LANGUAGES = {"python", "bash", "yaml", "toml", "text", "bibtex", "json"}
+LANGUAGES = {"ini", "python", "bash", "yaml", "toml", "text", "bibtex", "json"}
 # Run by test_examples.py through the battery of all methods, and by test_readme.py.
 ELSEWHERE = {"README.md", "docs/adding-a-method.md", "docs/adding-a-dataset.md"}
 # Commands that are carried out; of the others only the spelling is checked, because they fetch, serve, or

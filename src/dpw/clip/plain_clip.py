@@ -134,7 +134,7 @@ class _VisionEmbeddings(nn.Module):
     def forward(self, pixels: Tensor) -> Tensor:
         """Tokens `(B, N, D)` of normalised pixels `(B, 3, H, W)`."""
         patches = self.patch_embedding(pixels).flatten(2).transpose(1, 2)
-        classes = self.class_embedding.expand(len(pixels), 1, -1)
+        classes = self.class_embedding.expand(pixels.shape[0], 1, -1)
         return torch.cat([classes, patches], dim=1) + self.position_embedding.weight
 
 
