@@ -48,7 +48,9 @@ def score_maps(
         of += [name] * len(rows)
     side = patches_per_side(subject)
     maps = [stretch(torch.cat(found)).view(-1, side, side) for found in (attention, repa)]
-    source = "CLIP's [CLS] attention" if keys is None else "DIKI's prefixes"
+    has_cls = subject.method.backbone.family.images.class_tokens > 0
+    own = "CLIP's [CLS] attention" if has_cls else "the patches' mean attention"
+    source = own if keys is None else "DIKI's prefixes"
     return ScoreMaps(of, torch.cat(shown), maps[0], maps[1], source)
 
 
