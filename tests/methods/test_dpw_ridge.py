@@ -40,7 +40,7 @@ def test_a_task_keeps_its_head_in_its_own_file():
     method = learned("dtd", validation=True)
     state = method.task_state(0)
     width, patches = method.backbone.feature_width, method.backbone.image_shape.width
-    assert state["head.landmarks"].shape == (24, 2 * width + patches)
+    assert state["head.landmarks"].shape == (24, width + 2 * patches)
     assert state["head.weights"].shape == (24, 3)
     assert state["head.adapted_texts"].shape == state["head.frozen_texts"].shape == (3, width)
     assert method.parameter_count() > learn(toy_method("dpw"), toy_task("dtd")).parameter_count()
@@ -65,8 +65,11 @@ def test_views_can_be_left_out():
     assert method.task_state(0)["head.landmarks"].shape == (24, method.backbone.feature_width)
 
 
-def test_validation_images_join_the_regression_only_on_request():
-    assert len(learned("dtd", validation=True, use_validation=True).bank[0]["head"]["landmarks"]) == 24 + 6
+def test_validation_images_join_regression_and_gaussian_only_on_request():
+    for asked, images in ((False, 24), (True, 24 + 6)):
+        method = learned("dtd", validation=True, use_validation=asked)
+        assert len(method.bank[0]["head"]["landmarks"]) == images
+        assert method.tasks[0].details["router"]["images"] == images
 
 
 def test_forgetting_is_as_if_the_task_had_never_been():

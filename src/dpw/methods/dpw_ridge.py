@@ -1,6 +1,7 @@
-"""DPW inside, a closed-form head per task outside: ridge regression on frozen and adapted features."""
+"""DPW inside, a closed-form head per task outside: ridge regression of what plain CLIP leaves unexplained."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -19,16 +20,34 @@ from dpw.methods.parts.ridge_head import Labelled, RidgeHead, Seen, fit_head
 from dpw.methods.registry import register
 from dpw.methods.tensors import strip_prefix
 
-PATCHES = "patches"
+OF_PATCHES = ("patches", "spread")  # mean and standard deviation of the patch tokens after the middle block
 HEAD = "head"  # under which name a task's module holds its head
 TEXTS = ("frozen_texts", "adapted_texts")  # the task's own class features, stored with the head
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "frozen": {"views": ("frozen",)},
     "adapted": {"views": ("adapted",)},
-    "no-patches": {"views": ("frozen", "adapted")},
+    "no-spread": {"views": ("frozen", "patches")},
+    "all-views": {"views": ("frozen", "adapted", "patches", "spread")},
     "use-validation": {"use_validation": True},
 }
+
+
+@dataclass(frozen=True)
+class BothImages:
+    """Training images and then others, as one."""
+
+    first: TaskImages
+    then: TaskImages
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.first) + len(self.then)
+
+    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of both."""
+        yield from self.first.batches()
+        yield from self.then.batches()
 
 
 class DPWRidgeConfig(DPWConfig):
@@ -36,10 +55,10 @@ class DPWRidgeConfig(DPWConfig):
 
     router: Literal["gaussian"] = "gaussian"
     """A Gaussian for each task, by whose likelihoods the heads are weighed."""
-    views: tuple[Literal["frozen", "adapted", "patches"], ...] = ("frozen", "adapted", "patches")
+    views: tuple[Literal["frozen", "adapted", "patches", "spread"], ...] = ("frozen", "patches", "spread")
     """Features that the ridge head sees."""
     use_validation: bool = False
-    """Let validation images join the regression once everything is chosen."""
+    """Let validation images join the regression, once everything is chosen, and the task's Gaussian."""
 
 
 @register(mini=MINI | {"adapter_rank": 16, "training.epochs": 10}, **VARIANTS)
@@ -48,10 +67,11 @@ class DPWRidge(DPW):
 
     DPW decides per token inside the towers; [RAIL](rail.md) and caches decide per class outside. This joins
     them, and is ours: no paper has it. A task is learned as by [DPW](dpw.md). Then its training images are
-    seen in three views: the frozen feature f, the feature a that the task adapts at full weight, and the mean
-    frozen patch token after the middle block. A Gaussian-kernel ridge regression on the three predicts what
-    zero-shot probabilities leave unexplained (one-hot minus prior), and its values are added to DPW's own
-    text logits with two shares q and t.
+    seen in three views: the frozen feature f, and mean and spread (standard deviation) of the frozen patch
+    tokens after the middle block. A Gaussian-kernel ridge regression on them predicts what zero-shot
+    probabilities leave unexplained (one-hot minus prior), and its values are added to DPW's own text logits
+    with two shares q and t. The feature that the task adapts speaks through these logits alone: the images
+    it was trained on lie too close together in it to say how far a new one is.
 
     **What is chosen, and on what.** Penalty and temperature of the prior: by the likelihood of the training
     images, each predicted by all others in closed form, and of the validation images; not the best pair but
@@ -66,8 +86,9 @@ class DPWRidge(DPW):
 
     Tasks are kept apart: any order gives the same head, and forgetting one is as if it had never been. A task
     keeps **features of its training images** (at most 2048; beyond, they are landmarks), in single precision.
-    Presets `frozen`, `adapted` and `no-patches` leave views out; `use-validation` lets the validation images
-    join the regression after everything is chosen. [Rivals](../rivals.md) has measurements.
+    Presets `frozen`, `adapted`, `no-spread` and `all-views` look at other views; `use-validation` lets the
+    validation images join the regression, and the Gaussian by which an image's task is found, after
+    everything is chosen. [Rivals](../rivals.md) has measurements.
     """
 
     name = "dpw-ridge"
@@ -85,6 +106,12 @@ class DPWRidge(DPW):
         """DPW's own answers train; heads answer."""
         super().__init__(backbone, config)
         self.heads = HeadAnswers(self, self.head_logits, self.answers.router_features)
+
+    def routing_images(self, images: TaskImages) -> TaskImages:
+        """Validation images are images of the task too, where they may be learned from."""
+        if self.validation is None or not self.config.use_validation:
+            return images
+        return BothImages(images, self.validation)
 
     def end_task(self, images: TaskImages) -> None:
         """Close the task as DPW does, then solve its head with the selected weights."""
@@ -115,8 +142,8 @@ class DPWRidge(DPW):
         """What a task says about its own classes, at full weight."""
         stored = self._head(index).tensors
         features = {"frozen": self.frozen_features(images), "adapted": self._adapted_features(index, images)}
-        if PATCHES in self.config.views:
-            features[PATCHES] = self._patches(images)
+        if set(OF_PATCHES) & set(self.config.views):
+            features |= _named(self._patches(images))
         on_host = {view: found.cpu().double() for view, found in features.items()}
         return RidgeHead.stored(stored).logits(self._seen(on_host, stored))
 
@@ -141,19 +168,20 @@ class DPWRidge(DPW):
         return F.normalize(self.backbone.encode_images(pixels, adaptation), dim=-1)
 
     def _patches(self, images: Images) -> Tensor:
-        """Mean frozen patch tokens, kept from question to question."""
+        """Mean and spread of the frozen patch tokens, kept from question to question."""
 
         def compute() -> Tensor:
             """Only those that were never seen."""
             ways = ["patches"] * len(images)
-            return self.recall(images, ways, lambda rows: self._mean_patch(images.pixels(rows)))
+            return self.recall(images, ways, lambda rows: self._patch_moments(images.pixels(rows)))
 
         return images.once("patches", compute)
 
-    def _mean_patch(self, pixels: Tensor) -> Tensor:
-        """The mean patch token after the middle block, `(B, D)`."""
+    def _patch_moments(self, pixels: Tensor) -> Tensor:
+        """Mean and standard deviation of the patch tokens after the middle block, `(B, 2, D)`."""
         tokens = self.backbone.image_tokens(pixels, blocks=max(self.backbone.image_shape.blocks // 2, 1))
-        return self.backbone.patches(tokens).mean(dim=1)
+        patches = self.backbone.patches(tokens)
+        return torch.stack([patches.mean(dim=1), patches.std(dim=1, correction=0)], dim=1)
 
     # ------------------------------------------------------------------------------------------- learning
 
@@ -166,12 +194,13 @@ class DPWRidge(DPW):
 
     def _gathered(self, images: TaskImages) -> tuple[dict[str, Tensor], Tensor]:
         """Every view of the newest task's images, and their labels, on the host."""
-        views: dict[str, list[Tensor]] = {"frozen": [], "adapted": [], PATCHES: []}
+        views: dict[str, list[Tensor]] = {view: [] for view in ("frozen", "adapted", *OF_PATCHES)}
         labels = []
         for pixels, own in images.batches():
             views["frozen"].append(self.frozen_image_features(pixels))
             views["adapted"].append(self._adapt(len(self.bank) - 1, pixels))
-            views[PATCHES].append(self._mean_patch(pixels))
+            for view, found in _named(self._patch_moments(pixels)).items():
+                views[view].append(found)
             labels.append(own.cpu())
         return {view: torch.cat(parts).cpu().double() for view, parts in views.items()}, torch.cat(labels)
 
@@ -196,3 +225,8 @@ class DPWRidge(DPW):
         heads = [module[HEAD] for module in bank if HEAD in module]
         numbers: int = sum(tensor.numel() for head in heads for tensor in head.tensors.values())
         return super().parameter_count() + numbers
+
+
+def _named(moments: Tensor) -> dict[str, Tensor]:
+    """Mean and spread `(B, 2, D)` as the views they are."""
+    return dict(zip(OF_PATCHES, moments.unbind(dim=1), strict=True))

@@ -163,7 +163,12 @@ class RidgeGraph(RoutedGraph):
             self.adapted(rows_of(seen.embedded, image), Taken(task)),
             rows_of(seen.feature, image),
         )
-        views = {"frozen": frozen, "adapted": adapted, "patches": rows_of(seen.middle, image)}
+        views = {
+            "frozen": frozen,
+            "adapted": adapted,
+            "patches": rows_of(seen.middle, image),
+            "spread": rows_of(seen.spread, image),
+        }
         beside = torch.cat([views[view] for view in self.views], dim=1)
         own = self.heads(task, beside, frozen, adapted)  # (P, longest)
         number = rows_of(known, task)

@@ -26,6 +26,7 @@ class FrozenPass(NamedTuple):
 
     embedded: Tensor  # (B, N, D) what goes into the first block
     middle: Tensor  # (B, D) mean patch token after the middle block
+    spread: Tensor  # (B, D) standard deviation of these tokens
     feature: Tensor  # (B, E) normalised image feature
     patches: Tensor | None  # (B, D) mean patch token after the last block, where somebody asks
 
@@ -52,7 +53,8 @@ class ImageTower(nn.Module):
         end = tokens if patches or len(layers) == half else FirstToken()
         last = run_blocks(layers[half:], middle, None, tokens, end, False)
         mean = last[:, 1:].mean(dim=1) if patches else None
-        return FrozenPass(embedded, middle[:, 1:].mean(dim=1), self.project(last[:, 0]), mean)
+        patches, feature = middle[:, 1:], self.project(last[:, 0])
+        return FrozenPass(embedded, patches.mean(dim=1), patches.std(dim=1, correction=0), feature, mean)
 
     def features(self, embedded: Tensor, adaptation: Adaptation | None = None) -> Tensor:
         """Normalised image features `(B, E)`; only [CLS] goes through the last block."""

@@ -105,7 +105,11 @@ class DPW(Method):
         towers = {tower: self.new_tower(tower, factor, task.name) for tower in TOWERS}
         heads = {tower: module.heads for tower, module in towers.items()}
         self.tasks[-1].details.update(heads=heads, factor=factor)
-        return nn.ModuleDict({**towers, ROUTER: self.answers.fit(images)})
+        return nn.ModuleDict({**towers, ROUTER: self.answers.fit(self.routing_images(images))})
+
+    def routing_images(self, images: TaskImages) -> TaskImages:
+        """The images by which the new task will be recognised: those it is trained on."""
+        return images
 
     def head_factor(self, task: Task, features: Tensor, labels: Tensor) -> float:
         """F = easiness / zero-shot accuracy on the training images (App., Adaptive Head Count)."""
