@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test test-cluster test-real demo table lint types unit soak fuzz slow load browser bench bench-quick bench-start site notebooks release-check format clean gallery
+.PHONY: test test-cluster test-real demo table lint types unit soak fuzz slow load browser bench bench-quick bench-start bench-many site notebooks release-check format clean gallery
 
 test: lint types unit
 
@@ -71,6 +71,10 @@ load: $(STAMP)
 bench-start: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.starting
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.everyone
+
+# 51 and 200 learned tasks on ViT-B/16: loading, first answer, memory, saving; some minutes and 4 GB of disk.
+bench-many: $(STAMP)
+	$(BIN)/python -m benchmarks.many
 
 # What the tests of pages in a real browser need; chromium itself comes from the system.
 browser: $(STAMP)

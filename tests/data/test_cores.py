@@ -4,7 +4,9 @@ import os
 
 import pytest
 
-from dpw.data.cores import own_threads, usable_cores
+from dpw.clip.preprocessing import Preprocessing
+from dpw.data.cores import THREADS, limit_threads, own_threads, usable_cores
+from dpw.data.pixels import PixelCache
 
 
 @pytest.mark.parametrize(("told", "most"), [("1", 1), ("1,2", 1), ("1000", 10**6), ("", 10**6), ("x", 10**6)])
@@ -12,3 +14,12 @@ def test_the_share_is_never_more_than_there_is(monkeypatch, told, most):
     monkeypatch.setenv("OMP_NUM_THREADS", told)
     assert 1 <= own_threads() <= min(usable_cores(), most)
     assert usable_cores() <= (os.cpu_count() or 1)
+
+
+def test_a_process_that_shares_the_cores_decodes_with_its_share(monkeypatch):
+    monkeypatch.setenv(THREADS, "")
+    before = own_threads()
+    limit_threads(1)
+    assert own_threads() == 1
+    assert before == usable_cores()
+    assert PixelCache(Preprocessing(size=8, crop=(8, 8)), None).workers == 1

@@ -316,3 +316,16 @@ def test_an_unreadable_image_costs_only_itself(tmp_path):
         assert np.array_equal(pixels[[0, 2]], expected(split, [0, 2]))
     with pytest.raises(InputError, match="the second is damaged"):
         cache.pixels(split, range(3))
+
+
+def test_images_in_memory_are_decoded_in_threads_and_one_object_by_one_thread_at_a_time(tmp_path):
+    for shade in range(6):
+        Image.new("RGB", (40, 30), (40 * shade, 9, 9)).save(tmp_path / f"{shade}.png")
+    paths = [tmp_path / f"{shade}.png" for shade in range(6)]
+    opened = [Image.open(path) for path in paths]
+    given = [*opened, *opened, paths[0].read_bytes(), paths[0]]
+    with PixelCache(TINY, None, workers=1) as alone, PixelCache(TINY, None, workers=4) as together:
+        expected, _ = read_images(alone, [*paths, *paths, paths[0], paths[0]])
+        found, errors = read_images(together, given)
+    assert not errors
+    assert (found == expected).all()

@@ -214,12 +214,15 @@ tasks = typer.Typer(cls=_TasksGroup, no_args_is_help=True, help="List, export or
 @tasks.command("list")
 def list_tasks(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
+    check: Annotated[bool, typer.Option("--check", help="Read every file and compare its SHA-256.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show what a model has learned ('dpw tasks MODEL' does the same)."""
-    from dpw.storage.model_json import read_model
+    from dpw.storage.model_json import check_files, read_model
 
     content = read_model(model)
+    if check:
+        check_files(model, content)
     if as_json:
         say(json.dumps(content, indent=2))
         return

@@ -2,6 +2,8 @@
 
 import os
 
+THREADS = "OMP_NUM_THREADS"
+
 
 def usable_cores() -> int:
     """The cores that this process may use.
@@ -14,7 +16,12 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def limit_threads(count: int) -> None:
+    """Say how many threads this process may use, because others share the cores; torch is told apart."""
+    os.environ[THREADS] = str(count)
+
+
 def own_threads() -> int:
     """As many threads as this process may use of them: OMP_NUM_THREADS where processes share the cores."""
-    told = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    told = os.environ.get(THREADS, "").split(",")[0]
     return min(usable_cores(), int(told)) if told.isdecimal() and int(told) else usable_cores()

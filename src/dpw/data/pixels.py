@@ -131,22 +131,30 @@ def read_images(
 ) -> tuple[Pixels, dict[int, InputError]]:
     """Pixels of images in any form people have them (`ImageLike`), and the errors of others by row.
 
-    Files go through the cache; what is already in memory is not kept. `names` are for messages.
+    Files go through the cache; what is already in memory is not kept. `names` are for messages. Both are
+    decoded by as many threads as the cache has workers.
     """
     batch = np.zeros((len(images), 3, *cache.size), dtype=np.uint8)
     files: dict[int, str] = {}
     errors: dict[int, InputError] = {}
-    for row, image in enumerate(images):
-        name = image_name(image, row) if names is None else names[row]
-        if isinstance(image, str | os.PathLike):
-            files[row] = os.fspath(image)
-            continue
+
+    def decode(row: int) -> None:
+        """Fill the row of an image that is no file."""
+        name = image_name(images[row], row) if names is None else names[row]
         try:
-            batch[row] = cache.preprocessing.pixels(as_picture(image, name))
+            batch[row] = cache.preprocessing.pixels(as_picture(images[row], name))
         except InputError as error:
             errors[row] = error
         except DECODING_ERRORS as error:
             errors[row] = InputError(f"{name} cannot be decoded ({error}); give a good copy of it")
+
+    for row, image in enumerate(images):
+        if isinstance(image, str | os.PathLike):
+            files[row] = os.fspath(image)
+    objects = {id(image): row for row, image in enumerate(images) if row not in files}
+    in_threads(decode, list(objects.values()), cache.workers)
+    for row in sorted(set(range(len(images))) - {*files, *objects.values()}):
+        decode(row)  # an object that is given twice must not be read by two threads at a time
     split = Split.from_files(files.values(), [0] * len(files))
     batch[list(files)], unread = cache.readable_pixels(split, range(len(files)))
     return batch, errors | {row: unread[index] for index, row in enumerate(files) if index in unread}

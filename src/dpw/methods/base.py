@@ -18,6 +18,7 @@ from dpw.data.protocol import get_protocol
 from dpw.data.reference import ReferenceData
 from dpw.data.task import Task
 from dpw.errors import InputError
+from dpw.methods.bank import Bank, StoredTask, TaskSource
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.catalog import refuse_mixed
 from dpw.methods.config import MethodConfig
@@ -103,6 +104,7 @@ class Method(nn.Module, ABC):
     trains: ClassVar[bool] = True  # whether a task is learned by gradient; otherwise it is only computed
     shared: ClassVar[tuple[str, ...]] = ()
     temporary: ClassVar[tuple[str, ...]] = ()
+    resident: ClassVar[tuple[str, ...]] = ()  # `part.` or `part.tensor`: what every answer needs of a task
     uses_validation: ClassVar[bool] = False  # chooses settings of its own on validation images
     folder_rates: ClassVar[tuple[float, ...]] = ()  # Adam's, tried where a person's folder is learned
     folder_settings: ClassVar[Mapping[str, Any]] = {}  # what suits a person's folder besides
@@ -115,7 +117,7 @@ class Method(nn.Module, ABC):
         self.backbone = backbone
         self.config = config
         self.tasks: list[LearnedTask] = []
-        self.bank = nn.ModuleList()
+        self.bank = Bank()
         self.validation: TaskImages | None = (
             None  # of the task being learned, set by training; never trained on
         )
@@ -259,10 +261,33 @@ class Method(nn.Module, ABC):
 
     def load_task(self, task: LearnedTask, tensors: Mapping[str, Tensor]) -> None:
         """Append a task from its stored tensors."""
+        self.bank.append(self._filled(tensors).to(self.backbone.device))
+        self.tasks.append(task)
+
+    def place_task(self, task: LearnedTask, source: TaskSource) -> None:
+        """Append a task whose tensors stay where they are until an answer needs them.
+
+        Only what `resident` names is taken into memory; that the others fit is seen by their shapes.
+        """
+        with torch.device("meta"):
+            outline: Any = self._filled(source.shapes)
+        kept = {name[:-1]: outline[name[:-1]] for name in self.resident if name.endswith(".")}
+        for name, part in kept.items():
+            part.tensors = {own: source.light[f"{name}.{own}"] for own in part.tensors}
+        parameters = sum(tensor.numel() for tensor in outline.parameters())
+        self.bank.append(StoredTask(source, kept, self._read_module, parameters))
+        self.tasks.append(task)
+
+    def _filled(self, tensors: Mapping[str, Tensor]) -> nn.Module:
+        """A module of the bank made of stored tensors."""
         module = self.stored_module(tensors)
         module.load_state_dict(dict(tensors))
-        self.bank.append(module.requires_grad_(requires_grad=False).to(self.backbone.device))
-        self.tasks.append(task)
+        return module.requires_grad_(requires_grad=False)
+
+    def _read_module(self, tensors: Mapping[str, Tensor]) -> nn.Module:
+        """The module of a task that was read to answer, which training may need later."""
+        with torch.inference_mode(mode=False):
+            return self._filled(tensors).to(self.backbone.device).eval()
 
     def stored_module(self, tensors: Mapping[str, Tensor]) -> nn.Module:
         """A module of the bank with room for stored tensors, whose shapes say how large it is."""
@@ -300,7 +325,8 @@ class Method(nn.Module, ABC):
     def parameter_count(self) -> int:
         """Learned parameters of all tasks so far, the frozen backbone apart."""
         named = self.named_parameters()
-        return sum(tensor.numel() for name, tensor in named if not name.startswith("backbone."))
+        here = sum(tensor.numel() for name, tensor in named if not name.startswith("backbone."))
+        return here + sum(task.parameter_count for task in self.bank.stored())
 
     def tokens(self, group: ClassGroup) -> Tensor:
         """Token ids of all prompts of a group `(templates · C, N)`, tokenised once."""

@@ -94,6 +94,7 @@ class DIKI(Method):
     answers: WeightedAnswers
     routes = True
     isolated = True
+    resident = (f"{ROUTER}.",)
     folder_rates = (0.1, 0.3, 0.03)
     folder_settings: ClassVar[Mapping[str, Any]] = {"router_features": "image+patches"}
 
@@ -114,6 +115,12 @@ class DIKI(Method):
         size = (min(self.config.blocks, shape.blocks), self.config.prefix_length, shape.width)
         keys = 2 * torch.rand(size, generator=generator) - 1
         return DIKITower(keys, torch.zeros(size))
+
+    def end_task(self, images: TaskImages) -> None:
+        """Close the task, and store the text features of its classes with it."""
+        super().end_task(images)
+        self.eval()
+        self.answers.keep_texts()
 
     def stored_module(self, tensors: Mapping[str, Tensor]) -> nn.ModuleDict:
         """Both towers and the Gaussian with the shapes of stored tensors."""
@@ -140,6 +147,5 @@ class DIKI(Method):
 
     def _tower(self, index: int, tower: str) -> DIKITower:
         """The prefixes of one task for one tower."""
-        module: Any = self.bank[index]
-        found: DIKITower = module[tower]
+        found: DIKITower = self.bank.part(index, tower)
         return found

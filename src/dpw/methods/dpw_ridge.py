@@ -12,7 +12,7 @@ from dpw.clip.backbone import Backbone
 from dpw.data.images import Images
 from dpw.methods.bank import HostTensors
 from dpw.methods.base import TaskImages
-from dpw.methods.candidates import Candidates
+from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.dpw.config import MINI, DPWConfig
 from dpw.methods.dpw.method import DPW
 from dpw.methods.parts.heads import HeadAnswers
@@ -96,6 +96,7 @@ class DPWRidge(DPW):
     status = "our own; not published"
     config_class = DPWRidgeConfig
     config: DPWRidgeConfig
+    resident = (*DPW.resident, f"{HEAD}.{TEXTS[0]}")
     uses_validation = True
     folder_settings: ClassVar[Mapping[str, Any]] = {
         "router_features": "image+patches",
@@ -105,7 +106,7 @@ class DPWRidge(DPW):
     def __init__(self, backbone: Backbone, config: DPWRidgeConfig) -> None:
         """DPW's own answers train; heads answer."""
         super().__init__(backbone, config)
-        self.heads = HeadAnswers(self, self.head_logits, self.answers.router_features)
+        self.heads = HeadAnswers(self, self.head_logits, self.answers.router_features, self._stored_texts)
 
     def routing_images(self, images: TaskImages) -> TaskImages:
         """Validation images are images of the task too, where they may be learned from."""
@@ -117,6 +118,9 @@ class DPWRidge(DPW):
         """Close the task as DPW does, then solve its head with the selected weights."""
         super().end_task(images)
         self.solve_head(images)
+
+    def keep_texts(self) -> None:
+        """Nothing but what `solve_head` stores: heads ask for texts at full weight alone."""
 
     def solve_head(self, images: TaskImages) -> None:
         """The newest task's head, and who belongs to it, from its training and validation images."""
@@ -149,9 +153,15 @@ class DPWRidge(DPW):
 
     def _head(self, index: int) -> HostTensors:
         """The head of one task."""
-        module: Any = self.bank[index]
-        found: HostTensors = module[HEAD]
+        found: HostTensors = self.bank.part(index, HEAD)
         return found
+
+    def _stored_texts(self, group: ClassGroup) -> Tensor | None:
+        """Plain CLIP's features of a task's own classes, as they were stored with its head."""
+        if group.name not in self.task_names:
+            return None
+        index = self.index_of(group.name)
+        return self.bank.tensor(index, HEAD, TEXTS[0]) if self.tasks[index].group() == group else None
 
     def _adapted_features(self, index: int, images: Images) -> Tensor:
         """Normalised image features with one task at full weight, kept from question to question."""

@@ -1,7 +1,6 @@
 """Linear probe: logistic regression on frozen features, one for each task."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from pydantic import Field
 from torch import Tensor, nn
@@ -66,6 +65,7 @@ class LinearProbe(Method):
     config: LinearProbeConfig
     routes = True
     isolated = True
+    resident = (f"{ROUTER}.",)
     trains = False
 
     def __init__(self, backbone: Backbone, config: LinearProbeConfig) -> None:
@@ -102,8 +102,7 @@ class LinearProbe(Method):
 
     def head_logits(self, index: int, images: Images) -> Tensor:
         """What a task's probe says about its own classes."""
-        module: Any = self.bank[index]
-        return probe_logits(module[HEAD], self.frozen_features(images).cpu())
+        return probe_logits(self.bank.part(index, HEAD), self.frozen_features(images).cpu())
 
 
 def probe_logits(probe: Probe, features: Tensor) -> Tensor:

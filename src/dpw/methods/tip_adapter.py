@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from pydantic import Field
@@ -108,6 +107,7 @@ class TipAdapter(Method):
     config: TipAdapterConfig
     routes = True
     isolated = True
+    resident = (f"{ROUTER}.",)
     trains = False
 
     def __init__(self, backbone: Backbone, config: TipAdapterConfig) -> None:
@@ -158,6 +158,5 @@ class TipAdapter(Method):
 
     def _cache(self, index: int) -> Cache:
         """The cache of one task."""
-        module: Any = self.bank[index]
-        found: Cache = module[HEAD]
+        found: Cache = self.bank.part(index, HEAD)
         return found

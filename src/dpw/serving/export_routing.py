@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dpw.methods.parts.heads import LOWEST, SHARPNESS, STEEPNESS, own_likelihood
+from dpw.methods.routing.covariance import cholesky_factor
 from dpw.methods.routing.gaussian import GaussianRouter
 
 
@@ -36,7 +37,7 @@ class GaussianGraph(nn.Module):
         super().__init__()
         tasks = router.gaussians()
         means = torch.stack([task["mean"].double() for task in tasks])
-        factors = torch.stack([task["cholesky"].double() for task in tasks])
+        factors = torch.stack([cholesky_factor(task.tensors) for task in tasks])
         identity = torch.eye(means.shape[1], dtype=torch.float64).expand_as(factors)
         inverse = torch.linalg.solve_triangular(factors, identity, upper=False)
         log_determinant = 2 * factors.diagonal(dim1=-2, dim2=-1).log().sum(dim=-1)

@@ -1,7 +1,6 @@
 """Several server processes on one port: started, watched, restarted and ended together."""
 
 import multiprocessing
-import os
 import socket
 import tempfile
 import threading
@@ -14,6 +13,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpw.data.cores import usable_cores
 from dpw.errors import DpwError, InputError
 from dpw.serving.metrics import Metrics, make_shared
 from dpw.serving.server import (
@@ -92,7 +92,7 @@ def supervise(settings: ServeSettings, say: Say) -> None:
     """
     if not hasattr(socket, "SO_REUSEPORT"):
         raise InputError("this system cannot share a port among processes: leave --processes out")
-    threads = settings.threads or max(1, (os.cpu_count() or 1) // settings.processes)
+    threads = settings.threads or max(1, usable_cores() // settings.processes)
     with ExitStack() as open_now:
         folder = open_now.enter_context(tempfile.TemporaryDirectory(prefix="dpw-serve-"))
         ended = open_now.enter_context(asked_to_end())

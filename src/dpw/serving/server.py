@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from dpw.data.cores import limit_threads
 from dpw.errors import DpwError, InputError
 from dpw.serving.app import Limits, make_app
 from dpw.serving.metrics import Metrics
@@ -109,6 +110,7 @@ def run_process(
 
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
+        limit_threads(settings.threads)
     log_to(say)
     load = partial(
         load_served,

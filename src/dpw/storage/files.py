@@ -17,9 +17,10 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpw.errors import DamagedFileError, StorageError
 from dpw.storage.lock import TENSOR_FILE, journal_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:  # torch takes seconds, and most commands read only JSON
     from torch import Tensor
 
 FORMAT = 1
+AGED = 2 * 10**9  # nanoseconds; file systems tell times apart by milliseconds, some by two seconds
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 Entries = Sequence[Mapping[str, Any]]
 
@@ -80,12 +82,26 @@ def write_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> dic
     content = _serialized(tensors)
     digest = hashlib.sha256(content).hexdigest()
     name = f"{slug(stem)}-{digest[:16]}.safetensors"
-    path = folder / name
-    if not (path.is_file() and path.stat().st_size == len(content) and file_digest(path) == digest):
+    entry = {"file": name, "sha256": digest, "bytes": len(content)}
+    write_entry(folder, entry, content)
+    return entry
+
+
+def write_entry(folder: Path, entry: Mapping[str, Any], content: bytes) -> None:
+    """Write the tensor file of an entry, unless it is there with the very bytes."""
+    path = folder / entry["file"]
+    if not holds(path, entry):
         if not path.exists():
             _note(path)
         write_bytes(path, content)
-    return {"file": name, "sha256": digest, "bytes": len(content)}
+
+
+def holds(path: Path, entry: Mapping[str, Any]) -> bool:
+    """Whether a file has the size and the hash of an entry."""
+    try:
+        return path.stat().st_size == entry["bytes"] and file_digest(path) == entry["sha256"]
+    except OSError:
+        return False
 
 
 def commit(path: Path, content: Mapping[str, Any] | None, entries: Entries, before: Entries) -> None:
@@ -117,6 +133,32 @@ def is_whole(folder: Path, entry: Mapping[str, Any]) -> bool:
         own_name = path.name.endswith(f"-{entry['sha256'][:16]}.safetensors")
         return own_name and path.stat().st_size == entry["bytes"]
     except (OSError, DamagedFileError, KeyError, TypeError):
+        return False
+
+
+class Seen(NamedTuple):
+    """What the system says of a file; any write to it since is seen in it, once the file had some age."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+    changed: int
+    aged: bool  # False: so new that a second write might bear the same time
+
+
+def seen(file: Path | int) -> Seen:
+    """A file (or an open one, by its descriptor) as the system sees it now."""
+    found = os.stat(file)  # noqa: PTH116 (of a descriptor, too)
+    aged = time.time_ns() - found.st_ctime_ns > AGED
+    return Seen(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, aged)
+
+
+def is_as_seen(path: Path, before: Seen) -> bool:
+    """Whether a file that was hashed or written after `before` cannot have been written to since."""
+    try:
+        return before.aged and seen(path) == before
+    except OSError:
         return False
 
 
@@ -169,21 +211,36 @@ def read_tensors(folder: Path, entry: Mapping[str, Any]) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    path = tensor_path(folder, entry)
-    if not path.is_file():
-        raise DamagedFileError(f"{path} is missing: restore it from a copy")
-    size = path.stat().st_size
-    if size != entry["bytes"]:
-        raise DamagedFileError(
-            f"{path} has {size} bytes instead of {entry['bytes']}: it is truncated or damaged"
-        )
+    path = existing_path(folder, entry)
     content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-        raise DamagedFileError(f"{path} was changed after it was written (its SHA-256 differs): restore it")
+    refuse_digest(path, hashlib.sha256(content).hexdigest(), entry)
     try:
         return load(content)
     except (SafetensorError, ValueError, KeyError) as error:
         raise DamagedFileError(f"{path} does not hold valid tensors ({error})") from error
+
+
+def existing_path(folder: Path, entry: Mapping[str, Any]) -> Path:
+    """The path of an entry, where a file of its size is."""
+    path = tensor_path(folder, entry)
+    if not path.is_file():
+        raise DamagedFileError(f"{path} is missing: restore it from a copy")
+    refuse_size(path, path.stat().st_size, entry)
+    return path
+
+
+def refuse_size(path: Path, size: int, entry: Mapping[str, Any]) -> None:
+    """Refuse a file that is shorter or longer than its entry says."""
+    if size != entry["bytes"]:
+        raise DamagedFileError(
+            f"{path} has {size} bytes instead of {entry['bytes']}: it is truncated or damaged"
+        )
+
+
+def refuse_digest(path: Path, digest: str, entry: Mapping[str, Any]) -> None:
+    """Refuse a file whose bytes are not those of its entry."""
+    if digest != entry["sha256"]:
+        raise DamagedFileError(f"{path} was changed after it was written (its SHA-256 differs): restore it")
 
 
 def tensor_path(folder: Path, entry: Mapping[str, Any]) -> Path:

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import torch
 from torch import Tensor, nn
 
 from dpw.clip.backbone import Backbone
 from dpw.errors import DamagedFileError, InputError
 from dpw.methods import METHODS, LearnedTask, Method, MethodConfig
+from dpw.methods.bank import StoredTask
 from dpw.methods.config import stored
 from dpw.storage import files
 from dpw.storage.checkpoint import refuse_differences
@@ -35,6 +35,7 @@ from dpw.storage.model_json import (
     refuse_other_clip,
     remove_task,
 )
+from dpw.storage.task_file import TaskFile, open_all, refuse_not_finite
 
 __all__ = [
     "check_backbone",
@@ -78,18 +79,31 @@ def save_model(method: Method, folder: Path, extra: Mapping[str, Any] | None = N
         commit(folder, content)
 
 
-# The file that a learned module was written to or read from, and which tensors it had then.
-_FILES: WeakKeyDictionary[nn.Module, tuple[dict[str, Any], Marks]] = WeakKeyDictionary()
+# The file that a module was written to, which tensors it had then, and the file as it was left.
+_FILES: WeakKeyDictionary[nn.Module, tuple[dict[str, Any], Marks, files.Seen]] = WeakKeyDictionary()
 
 
 def _write_task(method: Method, index: int, folder: Path) -> dict[str, Any]:
-    """The entry of a task, whose file is written only if the task is new or another one than before."""
-    module, marks = method.bank[index], _marks(method, index)
-    known = _FILES.get(module)
-    if method.isolated and known is not None and known[1] == marks and files.is_whole(folder, known[0]):
-        return known[0]
+    """The entry of a task, whose file is written only if the task is new or another one than before.
+
+    A file that is there is trusted if this process wrote or hashed it and nobody wrote to it since; otherwise
+    it is hashed, and written anew if it is not what it should be.
+    """
+    slot = method.bank.slot(index)
+    if isinstance(slot, StoredTask) and isinstance(slot.source, TaskFile):
+        return slot.source.write_to(folder)
+    marks, known = _marks(method, index), _FILES.get(slot)
+    if method.isolated and known is not None and known[1] == marks:
+        path = folder / known[0]["file"]
+        if files.is_as_seen(path, known[2]):
+            return known[0]
+        if path.exists():
+            before = files.seen(path)
+            if files.holds(path, known[0]):
+                _FILES[slot] = known[0], marks, before
+                return known[0]
     entry = files.write_tensors(folder, method.tasks[index].name, method.task_state(index))
-    _FILES[module] = entry, marks
+    _FILES[slot] = entry, marks, files.seen(folder / entry["file"])
     return entry
 
 
@@ -98,7 +112,7 @@ def _marks(method: Method, index: int) -> Marks:
 
     Buffers of earlier tasks are put back with equal values while later ones learn, so theirs say nothing.
     """
-    own = method.bank[index].named_parameters()
+    own = method.bank.slot(index).named_parameters()
     return tuple(method.task_state(index)), tuple((name, _version(one)) for name, one in own)
 
 
@@ -127,9 +141,15 @@ def _fill(method: Method, folder: Path, content: Mapping[str, Any]) -> None:
     try:
         if content["shared"] is not None:
             method.load_shared_state(_finite_tensors(folder, content["shared"]))
+        if method.resident:
+            opened = open_all(folder, [task["tensors"] for task in content["tasks"]], method.resident)
+            for task, file in zip(content["tasks"], opened, strict=True):
+                method.place_task(learned_task(task), file)
+            return
         for task in content["tasks"]:
+            before = files.seen(files.existing_path(folder, task["tensors"]))
             method.load_task(learned_task(task), _finite_tensors(folder, task["tensors"]))
-            _FILES[method.bank[-1]] = task["tensors"], _marks(method, len(method.tasks) - 1)
+            _FILES[method.bank[-1]] = task["tensors"], _marks(method, len(method.tasks) - 1), before
     except (KeyError, RuntimeError, TypeError, IndexError, AttributeError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DamagedFileError(
@@ -138,15 +158,9 @@ def _fill(method: Method, folder: Path, content: Mapping[str, Any]) -> None:
 
 
 def _finite_tensors(folder: Path, entry: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Tensors of a model, none of which may hold what no training leaves behind: NaN or an infinity."""
+    """Tensors of a model, none of which may hold what no training leaves behind."""
     tensors = files.read_tensors(folder, entry)
-    for name, tensor in tensors.items():
-        no_bound = tensor.ndim == 0 and bool((tensor == -torch.inf).all())  # a threshold that was never set
-        if tensor.is_floating_point() and not no_bound and not bool(torch.isfinite(tensor).all()):
-            raise DamagedFileError(
-                f"{folder / entry['file']} has NaN or infinite values in {name!r}: refused, learn it again "
-                "with a smaller learning rate or restore it from a copy"
-            )
+    refuse_not_finite(folder / entry["file"], tensors)
     return tensors
 
 

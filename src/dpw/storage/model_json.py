@@ -82,6 +82,13 @@ def copy_tensors(content: Mapping[str, Any], source: Path, target: Path) -> None
             raise DamagedFileError(f"{source / entry['file']} was not written by dpw: refused")
 
 
+def check_files(folder: Path, content: Mapping[str, Any]) -> None:
+    """Read every tensor file of a model; the first that is missing, cut off or changed is refused."""
+    for entry in entries_of(content):
+        path = files.existing_path(folder, entry)
+        files.refuse_digest(path, files.file_digest(path), entry)
+
+
 def find_task(folder: Path, content: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The entry of one task."""
     for task in content["tasks"]:

@@ -48,6 +48,7 @@ class DPW(Method):
     answers: WeightedAnswers
     routes = True
     isolated = True
+    resident = (f"{ROUTER}.",)
     shared = ("down_image", "down_text")
     temporary = ("running",)
     folder_rates = (0.03, 0.1, 0.01)
@@ -182,6 +183,10 @@ class DPW(Method):
                     self.backbone.encode_images(pixels, adaptation)
             self._store_statistics(running)
         super().end_task(images)
+        self.keep_texts()
+
+    def keep_texts(self) -> None:
+        """Store text features of the task's classes with it."""
         self.answers.keep_texts()
 
     def _store_statistics(self, running: RunningScores) -> None:
@@ -222,8 +227,7 @@ class DPW(Method):
 
     def _tower(self, index: int, tower: str) -> DPWTower:
         """The parameters of one task for one tower."""
-        module: Any = self.bank[index]
-        found: DPWTower = module[tower]
+        found: DPWTower = self.bank.part(index, tower)
         return found
 
     # ----------------------------------------------------------------------------------- state, as tensors

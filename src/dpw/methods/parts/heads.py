@@ -6,7 +6,6 @@ question without a learned name, is plain CLIP's.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,7 +15,7 @@ from dpw.data.images import Images
 from dpw.methods.bank import HostTensors
 from dpw.methods.base import Method
 from dpw.methods.candidates import Candidates
-from dpw.methods.parts.plain import PlainAnswers
+from dpw.methods.parts.plain import PlainAnswers, StoredTexts
 from dpw.methods.routing.estimation import projection_target
 from dpw.methods.routing.gaussian import GaussianRouter, fitted_gaussian
 from dpw.methods.routing.route import Route
@@ -44,21 +43,26 @@ class HeadAnswers:
     """
 
     def __init__(
-        self, method: Method, head_logits: HeadLogits, router_features: RouterFeatures | None = None
+        self,
+        method: Method,
+        head_logits: HeadLogits,
+        router_features: RouterFeatures | None = None,
+        stored_texts: StoredTexts | None = None,
     ) -> None:
         """`head_logits(index, images)` is what a task says about its own classes.
 
-        The Gaussians look at plain CLIP's features, or at `router_features(images)`.
+        The Gaussians look at plain CLIP's features, or at `router_features(images)`. `stored_texts(group)`
+        are plain CLIP's features of classes where a task has stored them.
         """
         self.method, self.head_logits = method, head_logits
         self.router_features = router_features or method.frozen_features
-        self.plain = PlainAnswers(method)
+        self.plain = PlainAnswers(method, stored_texts=stored_texts)
         self.router = GaussianRouter(self._gaussians, GATE, fitted=True)
 
     def _gaussians(self) -> Sequence[HostTensors]:
         """The Gaussians of all tasks."""
-        bank: Any = self.method.bank
-        return [module[ROUTER] for module in bank]
+        bank = self.method.bank
+        return [bank.part(index, ROUTER) for index in range(len(bank))]
 
     def task_logits(self, pixels: Tensor) -> Tensor:
         """The newest head alone, over its own classes."""

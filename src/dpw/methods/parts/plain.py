@@ -11,13 +11,23 @@ from dpw.data.images import Images
 from dpw.methods.base import Method, ensemble
 from dpw.methods.candidates import Candidates, ClassGroup
 
+StoredTexts = Callable[[ClassGroup], Tensor | None]  # normalised class features (C, E) that were stored
+
 
 class PlainAnswers:
     """CLIP's own classification by the model that answers now: the backbone, or one that was trained."""
 
-    def __init__(self, method: Method, model: Callable[[], Backbone] | None = None) -> None:
-        """`model()` is the CLIP that answers; plain CLIP if it is left out."""
-        self.method = method
+    def __init__(
+        self,
+        method: Method,
+        model: Callable[[], Backbone] | None = None,
+        stored_texts: StoredTexts | None = None,
+    ) -> None:
+        """`model()` is the CLIP that answers; plain CLIP if it is left out.
+
+        `stored_texts(group)` gives class features that were stored, or None.
+        """
+        self.method, self.stored_texts = method, stored_texts or (lambda _: None)
         self.model = model or (lambda: method.backbone)
         self._texts: dict[ClassGroup, Tensor] = {}
 
@@ -53,10 +63,12 @@ class PlainAnswers:
         """Normalised class features `(C, E)`, kept from call to call while nothing is being trained."""
         if group in self._texts:
             return self._texts[group].to(self.method.backbone.device)
-        features = ensemble(self.model().encode_texts(self.method.tokens(group)), len(group.templates))
+        features = self.stored_texts(group)
+        if features is None:
+            features = ensemble(self.model().encode_texts(self.method.tokens(group)), len(group.templates))
         if not features.requires_grad and not self.method.trainable():
             self._texts[group] = features
-        return features
+        return features.to(self.method.backbone.device)
 
 
 def plain_logits(method: Method, images: Images, candidates: Candidates) -> Tensor:

@@ -103,8 +103,8 @@ class WeightedAnswers:
 
     def _kept(self) -> Sequence[HostTensors]:
         """What the router keeps of all tasks: their Gaussians."""
-        bank: Any = self.method.bank
-        return [module[ROUTER] for module in bank]
+        bank = self.method.bank
+        return [bank.part(index, ROUTER) for index in range(len(bank))]
 
     def fit(self, images: TaskImages) -> HostTensors:
         """The Gaussian of a new task, from the frozen features of its training images."""
@@ -294,15 +294,17 @@ class WeightedAnswers:
             return
         index = len(self.method.tasks) - 1
         with torch.no_grad():
-            grid = self.texts.grid(index, self.method.tasks[-1].group(), float(self.router.gates()[index]))
-        self._kept()[index].tensors[TEXTS] = grid.detach().cpu().clone()
+            task = self.method.bank.part(index, ROUTER)
+            grid = self.texts.grid(index, self.method.tasks[-1].group(), self.router.gate_of(task))
+        task.tensors[TEXTS] = grid.detach().cpu().clone()
 
     def _stored_texts(self, index: int, group: ClassGroup) -> Kept | None:
         """What `keep_texts` stored for a group; models of earlier versions have nothing."""
-        kept = self._kept()[index].tensors.get(TEXTS)
+        task = self.method.bank.part(index, ROUTER)
+        kept = task.tensors.get(TEXTS)
         if kept is None or group != self.method.tasks[index].group():
             return None
-        points = points_of(self.config.grid_points, float(self.router.gates()[index]))
+        points = points_of(self.config.grid_points, self.router.gate_of(task))
         if len(points) != len(kept):
             return None
         return dict(zip(points, kept.to(self.method.backbone.device).unbind(0), strict=True))

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from dpw.functional import fit_gaussian, gaussian_log_likelihood
+from dpw.functional import fit_gaussian
 from dpw.methods.bank import HostTensors
+from dpw.methods.routing.covariance import DIRECTIONS, by_directions, is_smaller, log_likelihood
 from dpw.methods.routing.estimation import TaskGaussian, fit_task
 from dpw.methods.routing.route import Route, majority
 
@@ -22,21 +23,36 @@ FEW_SPREAD, LEAST_SPREAD = 1 / 4, 1 / 8  # of the median less the 5 % quantile, 
 
 def sample_gaussian(features: Tensor, ridge: float) -> HostTensors:
     """The paper's Gaussian of normalised frozen features `(n, E)`, whatever their number."""
-    mean, cholesky = fit_gaussian(features.detach().cpu(), ridge)
+    features = features.detach().cpu()
+    added = torch.full((features.shape[1],), ridge, dtype=torch.float64)
+    if is_smaller(len(features), features.shape[1]):
+        return HostTensors(by_directions(features, added))
+    mean, cholesky = fit_gaussian(features, ridge)
     return HostTensors({"mean": mean, "cholesky": cholesky})
 
 
 def fitted_gaussian(features: Tensor, target: Tensor, floor: float) -> HostTensors:
-    """A Gaussian for any number of images, with the likelihoods of its own images when they are left out."""
+    """A Gaussian for any number of images, with the likelihoods of its own images when they are left out.
+
+    target: the covariance `(E, E)` towards which few images are regularised.
+    """
     found: TaskGaussian = fit_task(features, target, floor)
     ridge = torch.tensor(found.ridge, dtype=torch.float64)
-    return HostTensors({"mean": found.mean, "cholesky": found.cholesky, "own": found.own, "ridge": ridge})
+    shape = {"mean": found.mean, "cholesky": found.cholesky}
+    variances = target.diagonal()
+    if is_smaller(len(features), len(target)) and torch.equal(target, torch.diag(variances)):
+        different = torch.unique(features.detach().double().cpu(), dim=0)  # as `fit_task` counts them
+        shape = by_directions(different, floor + found.ridge * variances)
+    return HostTensors({**shape, "own": found.own, "ridge": ridge})
 
 
 def stored_gaussian(tensors: Mapping[str, Tensor]) -> HostTensors:
     """A Gaussian from its stored tensors; those of the paper's estimator are mean and factor only."""
-    known = ("mean", "cholesky", "own", "ridge", TEXTS)
-    return HostTensors({name: tensors[name] for name in known if name in tensors or name in known[:2]})
+    shape = DIRECTIONS if "directions" in tensors else ("cholesky",)
+    needed, possible = ("mean", *shape), ("own", "ridge", TEXTS)
+    return HostTensors(
+        {name: tensors[name] for name in (*needed, *possible) if name in tensors or name in needed}
+    )
 
 
 class GaussianRouter:
@@ -48,28 +64,11 @@ class GaussianRouter:
         With `fitted`, tasks outside of them get their weight from what their own left-out images get.
         """
         self.gaussians, self.gate, self.fitted = gaussians, gate, fitted
-        self._stacked: tuple[list[Tensor], Tensor, Tensor] | None = None
 
     def log_likelihood(self, features: Tensor) -> Tensor:
         """log N(f; μ_t, Σ_t) of every image under every task, `(B, T)`, float64."""
-        return gaussian_log_likelihood(features.detach().cpu(), *self._all())
-
-    def _all(self) -> tuple[Tensor, Tensor]:
-        """Means `(T, E)` and factors `(T, E, E)` of all tasks, joined again only when a task has changed."""
-        means, factors = ([one[name] for one in self.gaussians()] for name in ("mean", "cholesky"))
-        known = self._stacked[0] if self._stacked is not None else []
-        if self._stacked is None or [id(one) for one in known] != [id(one) for one in [*means, *factors]]:
-            self._stacked = self._joined(means, factors)
-        return self._stacked[1:]
-
-    def _joined(self, means: list[Tensor], factors: list[Tensor]) -> tuple[list[Tensor], Tensor, Tensor]:
-        """All tasks in two tensors, of which the tasks' own become parts, so that nothing is held twice."""
-        with torch.inference_mode(mode=False):  # a prediction may ask first, and training later
-            every = torch.stack(means), torch.stack(factors)
-        for index, one in enumerate(self.gaussians()):
-            one.tensors["mean"], one.tensors["cholesky"] = every[0][index], every[1][index]
-        parts = [one[name] for name in ("mean", "cholesky") for one in self.gaussians()]
-        return parts, *every
+        features = features.detach().cpu().double()
+        return torch.stack([log_likelihood(features, task) for task in self.gaussians()], dim=1)
 
     def logit(self, likelihood: Tensor) -> Tensor:
         """The logit of every task's weight `(B, T)`: its log is exact however far an image is."""
@@ -94,8 +93,11 @@ class GaussianRouter:
 
     def gates(self) -> Tensor:
         """The weight `(T,)` below which a task's prefixes are filtered."""
-        found = [FITTED_GATE if self.uses_own(task) else self.gate for task in self.gaussians()]
-        return torch.tensor(found, dtype=torch.float64)
+        return torch.tensor([self.gate_of(task) for task in self.gaussians()], dtype=torch.float64)
+
+    def gate_of(self, task: HostTensors) -> float:
+        """That weight for one task."""
+        return FITTED_GATE if self.uses_own(task) else self.gate
 
     def typicality(self, features: Tensor) -> Tensor | None:
         """Share `(B, T)` of each task's own left-out images that are no likelier than an image, never zero.

@@ -81,6 +81,10 @@ class TextPrototypeRouter:
         """The weight `(T,)` below which a task's prefixes are filtered: the paper's for all."""
         return torch.full((len(self.tasks()),), self.gate, dtype=torch.float64)
 
+    def gate_of(self, task: HostTensors) -> float:  # noqa: ARG002
+        """That weight for one task."""
+        return self.gate
+
     def typicality(self, features: Tensor) -> Tensor | None:  # noqa: ARG002
         """None: these tasks keep nothing by which a stranger could be told."""
         return None
