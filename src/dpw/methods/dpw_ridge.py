@@ -100,6 +100,7 @@ class DPWRidge(DPW):
     uses_validation = True
     folder_settings: ClassVar[Mapping[str, Any]] = {
         "router_features": "image+patches",
+        "covariance": "classes",
         "use_validation": True,
     }
 

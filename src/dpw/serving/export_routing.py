@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dpw.methods.parts.heads import LOWEST, SHARPNESS, STEEPNESS, own_likelihood
-from dpw.methods.routing.covariance import cholesky_factor
+from dpw.methods.routing.covariance import cholesky_factor, mean_differences
 from dpw.methods.routing.gaussian import GaussianRouter
 
 
@@ -27,6 +27,8 @@ class GaussianGraph(nn.Module):
 
     means: Tensor
     whitening: Tensor
+    centres: Tensor
+    shares: Tensor
     constant: Tensor
     slope: Tensor
     offset: Tensor
@@ -41,6 +43,7 @@ class GaussianGraph(nn.Module):
         identity = torch.eye(means.shape[1], dtype=torch.float64).expand_as(factors)
         inverse = torch.linalg.solve_triangular(factors, identity, upper=False)
         log_determinant = 2 * factors.diagonal(dim1=-2, dim2=-1).log().sum(dim=-1)
+        centres, shares = _class_centres([mean_differences(task.tensors) for task in tasks], inverse)
         nothing = torch.zeros(1, len(tasks), dtype=torch.float64)
         offset = router.logit(nothing)[0]
         self.fitted, self.width = router.fitted, means.shape[1]
@@ -48,6 +51,8 @@ class GaussianGraph(nn.Module):
             "means": means,
             # Single precision is far finer than the features that are multiplied; sums are double again.
             "whitening": inverse.transpose(1, 2).float().contiguous(),
+            "centres": centres,
+            "shares": shares,
             "constant": log_determinant + self.width * math.log(2 * math.pi),
             "slope": router.logit(nothing + 1)[0] - offset,  # the logit of a weight is linear in ℓ
             "offset": offset,
@@ -56,10 +61,15 @@ class GaussianGraph(nn.Module):
             self.register_buffer(name, tensor)
 
     def log_likelihood(self, features: Tensor) -> Tensor:
-        """log N(f; μ_t, Σ_t) of every image under every task, `(B, T)`."""
+        """log N(f; μ_t, Σ_t) of every image under every task, `(B, T)`, or the mean over a task's classes."""
         centred = features.double()[None] - self.means[:, None]
-        distance = ((centred @ self.whitening.double()) ** 2).sum(dim=-1)
-        return -0.5 * (distance + self.constant[:, None]).T
+        points = centred @ self.whitening.double()  # (T, B, E)
+        if self.centres.shape[1] == 1:
+            return -0.5 * (points.square().sum(dim=-1) + self.constant[:, None]).T
+        distance = ((points[:, :, None] - self.centres[:, None]) ** 2).sum(dim=-1)  # (T, B, classes)
+        each = self.shares[:, None] - 0.5 * (distance + self.constant[:, None, None])
+        most = each.amax(dim=-1, keepdim=True)
+        return (most[..., 0] + (each - most).exp().sum(dim=-1).log()).T
 
     def forward(self, features: Tensor) -> Routed:
         """The likeliest task of every image, and how surely it is every task's."""
@@ -68,6 +78,17 @@ class GaussianGraph(nn.Module):
         confidence, task = torch.sigmoid(logit), likelihood.argmax(dim=1)
         weight = confidence.gather(1, task[:, None])[:, 0] if self.fitted else confidence.amax(dim=1)
         return Routed(likelihood, task, weight, confidence, F.logsigmoid(logit))
+
+
+def _class_centres(differences: list[Tensor], inverse: Tensor) -> tuple[Tensor, Tensor]:
+    """Whitened class means `(T, longest, E)` and logs of their shares, −∞ for padding, `(T, longest)`."""
+    longest = max(map(len, differences))
+    centres = torch.stack([F.pad(one, (0, 0, 0, longest - len(one))) for one in differences])
+    shares = [
+        F.pad(torch.zeros(len(one)).double() - math.log(len(one)), (0, longest - len(one)), value=-math.inf)
+        for one in differences
+    ]
+    return centres @ inverse.transpose(1, 2), torch.stack(shares)
 
 
 class TypicalityGraph(nn.Module):

@@ -22,6 +22,7 @@ from dpw.methods.config import RoutedConfig
 from dpw.methods.parts.by_parts import goes_by_parts, loss_by_parts, part_sizes
 from dpw.methods.parts.plain import plain_logits
 from dpw.methods.parts.weighted_texts import Kept, WeightedTexts, points_of
+from dpw.methods.routing.covariance import CENTRES
 from dpw.methods.routing.estimation import diagonal_target, projection_target
 from dpw.methods.routing.gaussian import (
     TEXTS,
@@ -58,8 +59,10 @@ class WeightedConfig(RoutedConfig):
     """What finds an image's task: a Gaussian for each, or their class texts and prototypes."""
     ridge: float = Field(1e-7, gt=0)
     """Added to the diagonal of a task's covariance."""
-    covariance: Literal["fitted", "sample"] = "fitted"
-    """A task's covariance: fitted where images are few, or always the sample covariance."""
+    covariance: Literal["fitted", "sample", "classes"] = "fitted"
+    """A task's covariance: fitted where images are few, always the sample covariance, or fitted, and within
+    classes where left-out images are likelier so.
+    """
     weights: Literal["fitted", "paper"] = "fitted"
     """From likelihood to weight: fitted on left-out images, or always the paper's sigmoid."""
     router_features: Literal["image", "image+patches"] = "image"
@@ -111,15 +114,20 @@ class WeightedAnswers:
         if self.config.router == "text-prototypes":
             return self._fit_text_prototypes(images)
         with torch.no_grad():
-            features = torch.cat([self._router_features(pixels) for pixels, _ in images.batches()])
-        rows = features[self._fit_rows(len(features))]
+            pairs = [(self._router_features(pixels), labels.cpu()) for pixels, labels in images.batches()]
+        features, labels = (torch.cat(part) for part in zip(*pairs, strict=True))
+        kept = self._fit_rows(len(features))
+        rows, own = features[kept], labels[kept] if self.config.covariance == "classes" else None
         if self.config.covariance == "sample":
             found = sample_gaussian(rows, self.config.ridge)
         else:
-            found = fitted_gaussian(rows, self._target(rows), self.config.ridge)
+            found = fitted_gaussian(rows, self._target(rows), self.config.ridge, own)
         ridge = float(found.tensors.get("ridge", torch.zeros(())))
         kind = "sample" if ridge == 0 else "regularised"
-        self.method.tasks[-1].details["router"] = {"covariance": kind, "ridge": ridge, "images": len(rows)}
+        details = {"covariance": kind, "ridge": ridge, "images": len(rows)}
+        if CENTRES in found.tensors:
+            details["means"] = len(found[CENTRES])
+        self.method.tasks[-1].details["router"] = details
         return found
 
     def _fit_text_prototypes(self, images: TaskImages) -> HostTensors:

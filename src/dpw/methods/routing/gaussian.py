@@ -9,7 +9,16 @@ from torch.nn import functional as F
 
 from dpw.functional import fit_gaussian
 from dpw.methods.bank import HostTensors
-from dpw.methods.routing.covariance import DIRECTIONS, by_directions, is_smaller, log_likelihood
+from dpw.methods.routing.classes import ClassGaussians, fit_classes
+from dpw.methods.routing.covariance import (
+    CENTRES,
+    DIRECTIONS,
+    by_directions,
+    coordinates,
+    directions_of,
+    is_smaller,
+    log_likelihood,
+)
 from dpw.methods.routing.estimation import TaskGaussian, fit_task
 from dpw.methods.routing.route import Route, majority
 
@@ -31,12 +40,18 @@ def sample_gaussian(features: Tensor, ridge: float) -> HostTensors:
     return HostTensors({"mean": mean, "cholesky": cholesky})
 
 
-def fitted_gaussian(features: Tensor, target: Tensor, floor: float) -> HostTensors:
+def fitted_gaussian(
+    features: Tensor, target: Tensor, floor: float, labels: Tensor | None = None
+) -> HostTensors:
     """A Gaussian for any number of images, with the likelihoods of its own images when they are left out.
 
-    target: the covariance `(E, E)` towards which few images are regularised.
+    target: the covariance `(E, E)` towards which few images are regularised. With `labels` the task gets a
+    mean for each class instead of one, if that makes left-out images likelier.
     """
     found: TaskGaussian = fit_task(features, target, floor)
+    classes = None if labels is None else fit_classes(features, labels, floor)
+    if classes is not None and classes.expected > float(found.own.mean()):
+        return _of_classes(classes)
     ridge = torch.tensor(found.ridge, dtype=torch.float64)
     shape = {"mean": found.mean, "cholesky": found.cholesky}
     variances = target.diagonal()
@@ -46,10 +61,23 @@ def fitted_gaussian(features: Tensor, target: Tensor, floor: float) -> HostTenso
     return HostTensors({**shape, "own": found.own, "ridge": ridge})
 
 
+def _of_classes(found: ClassGaussians) -> HostTensors:
+    """The tensors of a task with a mean for each class."""
+    mean = found.means.mean(dim=0)
+    if is_smaller(len(found.residuals), len(mean)):
+        shape = directions_of(found.residuals, found.added)
+    else:
+        covariance = found.residuals.T @ found.residuals + torch.diag(found.added)
+        shape = {"cholesky": torch.linalg.cholesky(covariance)}
+    centres = coordinates(found.means - mean, shape)
+    ridge = torch.tensor(found.ridge, dtype=torch.float64)
+    return HostTensors({"mean": mean, **shape, CENTRES: centres, "own": found.own, "ridge": ridge})
+
+
 def stored_gaussian(tensors: Mapping[str, Tensor]) -> HostTensors:
     """A Gaussian from its stored tensors; those of the paper's estimator are mean and factor only."""
     shape = DIRECTIONS if "directions" in tensors else ("cholesky",)
-    needed, possible = ("mean", *shape), ("own", "ridge", TEXTS)
+    needed, possible = ("mean", *shape), (CENTRES, "own", "ridge", TEXTS)
     return HostTensors(
         {name: tensors[name] for name in (*needed, *possible) if name in tensors or name in needed}
     )
