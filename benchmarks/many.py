@@ -145,7 +145,7 @@ def main() -> int:
         goal = GOALS.get(tasks, "")
         print(f"{given.shape}, {tasks} tasks of {given.classes} classes{f' (goal: {goal})' if goal else ''}")
         for name, value in json.loads(done.stdout.splitlines()[-1]).items():
-            print(f"  {name:<45}{value:.0f}" if isinstance(value, float) else f"  {name:<45}{value}")
+            print(f"  {name:<45}{value:.4g}" if isinstance(value, float) else f"  {name:<45}{value}")
     return 0
 
 
