@@ -5,6 +5,7 @@ own. Seconds are of the processor; for loading and saving those of the clock sta
 """
 
 import argparse
+import gc
 import json
 import statistics
 import subprocess
@@ -65,7 +66,7 @@ def megabytes(what: str) -> float:
 
 def measure(folder: Path, shape: str, rounds: int) -> dict[str, Any]:
     """All figures of one model, in this process."""
-    torch.set_num_threads(1)
+    threads = torch.get_num_threads()
     backbone = models.backbone(shape)
     backbone.fingerprint()
     images = [models.photographs(shape, 1, seed) for seed in range(3)]
@@ -76,11 +77,14 @@ def measure(folder: Path, shape: str, rounds: int) -> dict[str, Any]:
     method: Any = None
     for _ in range(rounds):
         method = None
+        gc.collect()  # the model of the round before
+        torch.set_num_threads(threads)  # files are hashed by as many
         spent, clock, method = timed(
             lambda: model_folder.load_model(folder, lambda kind, config, _: kind(backbone, config))
         )
         found["load"].append(spent)
         found["load, clock"].append(clock)
+        torch.set_num_threads(1)
         ask = [_answer_seconds(method, image) for image in images]
         found["cold"].append(ask[0])
         found["warm"].append(statistics.median(ask[1:]))
@@ -141,7 +145,7 @@ def main() -> int:
         goal = GOALS.get(tasks, "")
         print(f"{given.shape}, {tasks} tasks of {given.classes} classes{f' (goal: {goal})' if goal else ''}")
         for name, value in json.loads(done.stdout.splitlines()[-1]).items():
-            print(f"  {name:<45}{value:.0f}" if isinstance(value, float) else f"  {name:<45}{value}")
+            print(f"  {name:<45}{value:.4g}" if isinstance(value, float) else f"  {name:<45}{value}")
     return 0
 
 

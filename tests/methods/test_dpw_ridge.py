@@ -32,6 +32,7 @@ def learned(*names: str, validation: bool = False, **settings):
 
 def test_inside_it_is_dpw():
     ours, plain = learned("dtd").task_state(0), learn(toy_method("dpw"), toy_task("dtd")).task_state(0)
+    plain.pop("router.texts")  # of the grid, which heads do not ask for
     assert plain.keys() <= ours.keys()
     assert all(torch.equal(ours[name], plain[name]) for name in plain)
 

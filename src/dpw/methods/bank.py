@@ -1,7 +1,7 @@
 """What a method keeps for each task: one module of the bank, made of the task's own tensors."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from torch import Tensor, nn
@@ -48,10 +48,15 @@ def _on_host(tensor: Tensor) -> Tensor:
 class TaskSource(Protocol):
     """Where the tensors of a learned task lie."""
 
-    light: Mapping[str, Tensor]
-    """Those that every answer needs, in memory."""
-    shapes: Mapping[str, Tensor]
-    """All of them, as tensors that have a shape but no numbers."""
+    @property
+    def light(self) -> Mapping[str, Tensor]:
+        """Those that every answer needs, in memory."""
+        ...
+
+    @property
+    def shapes(self) -> Mapping[str, Tensor]:
+        """All of them, as tensors that have a shape but no numbers."""
+        ...
 
     def read(self) -> dict[str, Tensor]:
         """All of them; refused if they are no longer what they were."""
@@ -94,8 +99,7 @@ class Bank(nn.ModuleList):
 
     def slot(self, index: int) -> nn.Module:
         """What stands for a task: its module, or a `StoredTask`."""
-        found: nn.Module = self._modules[self._get_abs_string_index(index)]  # type: ignore[assignment]
-        return found
+        return self._modules[str(range(len(self))[index])]
 
     def part(self, index: int, name: str) -> Any:
         """One part of a task's module."""
@@ -112,9 +116,19 @@ class Bank(nn.ModuleList):
         kept: HostTensors | None = slot[part] if part in slot else None  # noqa: SIM401 (no mapping)
         return None if kept is None else kept.tensors.get(name)
 
+    def state(self, index: int) -> Mapping[str, Tensor]:
+        """The tensors of a task by their shapes; those of a stored one have no numbers."""
+        slot = self.slot(index)
+        return slot.source.shapes if isinstance(slot, StoredTask) else slot.state_dict()
+
     def stored(self) -> list[StoredTask]:
         """The tasks that are not in memory whole."""
         return [slot for slot in self._modules.values() if isinstance(slot, StoredTask)]
+
+    def names_on_disk(self, names: Iterable[str]) -> set[str]:
+        """Those of a method's tensors that belong to tasks which are not in memory whole."""
+        on_disk = [position for position, slot in self._modules.items() if isinstance(slot, StoredTask)]
+        return {name for name in names if name.startswith(tuple(f"bank.{one}." for one in on_disk))}
 
     def _whole(self, slot: StoredTask) -> Any:
         """The module of a stored task, read unless it was used lately."""
@@ -150,4 +164,4 @@ class Bank(nn.ModuleList):
     def _apply(self, *given: Any, **named: Any) -> Any:
         """Move to a device or precision; what was read for the old one is dropped."""
         self._recent.clear()
-        return super()._apply(*given, **named)
+        return super()._apply(*given, **named)  # type: ignore[no-untyped-call]

@@ -182,11 +182,11 @@ class Method(nn.Module, ABC):
         return {name: tensor.detach().clone() for name, tensor in {**self.trainable(), **buffers}.items()}
 
     def restore(self, snapshot: Mapping[str, Tensor]) -> None:
-        """Go back to a snapshot of the same task."""
+        """Go back to a snapshot of the same task; earlier tasks that lie on disk are as they were."""
         current = {**self.trainable(), **dict(self.named_buffers())}
         with torch.no_grad():
-            for name, tensor in snapshot.items():
-                current[name].copy_(tensor)
+            for name in snapshot.keys() - self.bank.names_on_disk(snapshot):
+                current[name].copy_(snapshot[name])
 
     # ------------------------------------------------------------------------------------------ answering
 

@@ -232,10 +232,13 @@ class DPWRidge(DPW):
 
     def parameter_count(self) -> int:
         """DPW's parameters, and every number of the heads."""
-        bank: Any = self.bank
-        heads = [module[HEAD] for module in bank if HEAD in module]
-        numbers: int = sum(tensor.numel() for head in heads for tensor in head.tensors.values())
-        return super().parameter_count() + numbers
+        states = [self.bank.state(index) for index in range(len(self.bank))]
+        return super().parameter_count() + sum(
+            tensor.numel()
+            for state in states
+            for name, tensor in state.items()
+            if name.startswith(f"{HEAD}.")
+        )
 
 
 def _named(moments: Tensor) -> dict[str, Tensor]:

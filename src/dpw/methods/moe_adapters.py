@@ -220,7 +220,7 @@ class MoEAdapters(Method):
 
     def _mixture(self, index: int, tower: str) -> MixtureAdaptation:
         """One task in one tower, noisy and counted in training."""
-        router = self.bank[index][tower]  # type: ignore[index]
+        router = self.bank[index][tower]
         assert isinstance(router, TaskRouter)
         return MixtureAdaptation(
             self._experts(tower),

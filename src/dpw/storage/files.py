@@ -99,7 +99,7 @@ def write_entry(folder: Path, entry: Mapping[str, Any], content: bytes) -> None:
 def holds(path: Path, entry: Mapping[str, Any]) -> bool:
     """Whether a file has the size and the hash of an entry."""
     try:
-        return path.stat().st_size == entry["bytes"] and file_digest(path) == entry["sha256"]
+        return path.stat().st_size == int(entry["bytes"]) and file_digest(path) == str(entry["sha256"])
     except OSError:
         return False
 

@@ -253,6 +253,8 @@ def _try(source: Path, given: Mapping[str, Any], clip: str | Path) -> None:
     method = kind(Backbone.from_pretrained(clip, allow_download=False), config)
     check_backbone(source, given["backbone"], method)
     _fill(method, source, given)
+    for task in method.bank.stored():
+        task.source.read()  # all of it: a stranger's tensors may not be finite
 
 
 def header(method: Method) -> dict[str, Any]:

@@ -10,8 +10,9 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -21,17 +22,15 @@ from torch import Tensor
 from dpw.errors import DamagedFileError
 from dpw.storage import files
 
-KEPT_OPEN = 256  # files; systems allow a process about a thousand
+KEPT_OPEN = 256  # files of this process at a time; systems allow about a thousand
 AT_ONCE = 8  # files that are hashed at the same time, at most
 
 
 class TaskFile:
     """Tensors of a task on disk, of which some are in memory; a `TaskSource`."""
 
-    def __init__(
-        self, folder: Path, entry: Mapping[str, Any], resident: tuple[str, ...], stays: bool
-    ) -> None:
-        """Check the file of an entry and take the tensors whose names begin so; it `stays` open or not."""
+    def __init__(self, folder: Path, entry: Mapping[str, Any], resident: tuple[str, ...]) -> None:
+        """Check the file of an entry and take the tensors whose names begin so."""
         self.path, self.entry = files.existing_path(folder, entry), dict(entry)
         self._descriptor: int | None = None
         with self._open() as file:
@@ -42,9 +41,10 @@ class TaskFile:
             if files.seen(self.path)[:-1] != self.seen[:-1]:
                 raise DamagedFileError(f"{self.path} was changed while it was read: load the model again")
             refuse_not_finite(self.path, self.light)
-            if stays:
+            if hasattr(os, "pread") and len(_STAYING) < KEPT_OPEN:  # no pread: Windows
                 self._descriptor = os.dup(file.fileno())
                 weakref.finalize(self, os.close, self._descriptor)
+                _STAYING.add(self)
 
     def read(self) -> dict[str, Tensor]:
         """All tensors, their bytes checked again."""
@@ -78,7 +78,7 @@ class TaskFile:
                 self.seen = now  # found whole: hashed just now
         return self.entry
 
-    def _open(self) -> BinaryIO:
+    def _open(self) -> BufferedReader:
         """The file, for reading."""
         try:
             return self.path.open("rb")
@@ -90,7 +90,7 @@ class TaskFile:
     def _outline(self, resident: tuple[str, ...]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Shapes of all tensors, and those that are wanted in memory."""
         try:
-            with safe_open(self.path, "pt") as opened:  # type: ignore[no-untyped-call]
+            with safe_open(self.path, "pt") as opened:
                 every = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (no mapping)
                 shapes = {name: torch.empty_like(one, device="meta") for name, one in every.items()}
                 light = {name: one.clone() for name, one in every.items() if name.startswith(resident)}
@@ -99,14 +99,13 @@ class TaskFile:
         return shapes, light
 
 
+_STAYING: weakref.WeakSet[TaskFile] = weakref.WeakSet()
+
+
 def open_all(folder: Path, entries: Sequence[Mapping[str, Any]], resident: tuple[str, ...]) -> list[TaskFile]:
     """Check the files of tasks, several at a time; the first that is damaged is refused."""
-    can_stay = hasattr(os, "pread")  # not on Windows, where an open file could not be removed either
     with ThreadPoolExecutor(max(1, min(AT_ONCE, torch.get_num_threads(), len(entries)))) as pool:
-        opened = [
-            pool.submit(TaskFile, folder, entry, resident, can_stay and index < KEPT_OPEN)
-            for index, entry in enumerate(entries)
-        ]
+        opened = [pool.submit(TaskFile, folder, entry, resident) for entry in entries]
         try:
             return [one.result() for one in opened]
         finally:

@@ -37,10 +37,10 @@ def mixture(images: Tensor, labels: Tensor, added: Tensor, asked: Tensor) -> Ten
     return torch.logsumexp(torch.stack(each), dim=0) - math.log(len(means))
 
 
-@pytest.mark.parametrize(("classes", "each"), [(3, 4), (2, 9), (5, 2)])
+@pytest.mark.parametrize(("classes", "each"), [(3, 4), (2, 9), (5, 3)])
 def test_left_out_likelihoods_are_those_of_leaving_out(classes, each):
     images, labels = clustered(classes, each, apart=3)
-    images, labels = images[:-1], labels[:-1]  # with (5, 2), the last class has a single image
+    images, labels = images[:-1], labels[:-1]
     found = fit_classes(images, labels, FLOOR)
     assert found is not None
     expected = []
@@ -48,6 +48,15 @@ def test_left_out_likelihoods_are_those_of_leaving_out(classes, each):
         others = torch.arange(len(images)) != row
         expected.append(mixture(images[others], labels[others], found.added, images[row]))
     assert_close(found.own, torch.stack(expected).sort().values, rtol=1e-9, atol=1e-9)
+
+
+def test_the_only_image_of_a_class_is_judged_by_the_other_classes():
+    images, labels = clustered(3, 4, apart=3)
+    images, labels = torch.cat([images, images[:1] + 50]), torch.cat([labels, torch.tensor([3])])
+    found = fit_classes(images, labels, FLOOR)
+    assert found is not None
+    assert len(found.means) == 4
+    assert found.own[0] < found.own[1] - 100  # far from every class that is left
 
 
 def test_an_image_given_twice_counts_once():
@@ -66,7 +75,7 @@ def test_one_image_a_class_says_nothing_about_classes():
 
 @pytest.mark.parametrize(("apart", "several"), [(8.0, True), (0.0, False)])
 def test_a_task_has_class_means_where_left_out_images_are_likelier_so(apart, several):
-    images, labels = clustered(4, 12, apart)
+    images, labels = clustered(8, 3, apart)
     task = fitted_gaussian(images, diagonal_target(images), FLOOR, labels)
     assert (CENTRES in task.tensors) == several
     assert CENTRES not in fitted_gaussian(images, diagonal_target(images), FLOOR).tensors

@@ -48,7 +48,7 @@ class DPW(Method):
     answers: WeightedAnswers
     routes = True
     isolated = True
-    resident = (f"{ROUTER}.",)
+    resident: ClassVar[tuple[str, ...]] = (f"{ROUTER}.",)
     shared = ("down_image", "down_text")
     temporary = ("running",)
     folder_rates = (0.03, 0.1, 0.01)

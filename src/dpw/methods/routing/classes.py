@@ -60,6 +60,7 @@ class _LeftOut:
 
     With c = f_i − μ_y, k = n_y/(n_y − 1) and m = n − C − 1: leaving image i out moves the mean of its class
     to f_i − k·c and takes k/m · c cᵀ from the covariance, of rank one, so one factorisation serves all.
+    An image that is alone in its class leaves the covariance as it is, and its class away.
     """
 
     def __init__(self, features: Tensor, labels: Tensor, means: Tensor, centred: Tensor) -> None:

@@ -103,4 +103,5 @@ def cholesky_factor(task: Mapping[str, Tensor]) -> Tensor:
         return task["cholesky"].double()
     added, directions, variances = (task[name].double() for name in DIRECTIONS)
     root = directions * added.sqrt() * variances.sqrt()[:, None]
-    return torch.linalg.cholesky(torch.diag(added) + root.T @ root)
+    factor: Tensor = torch.linalg.cholesky(torch.diag(added) + root.T @ root)
+    return factor

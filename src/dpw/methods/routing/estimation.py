@@ -45,6 +45,8 @@ def diagonal_target(features: Tensor) -> Tensor:
     variance = torch.ones(features.shape[1], dtype=torch.float64)
     if len(features) > 1:
         variance = features.double().var(dim=0)
+    if not bool(variance.any()):  # the same image again and again
+        variance = torch.ones_like(variance)
     return torch.diag(variance / variance.sum())
 
 
