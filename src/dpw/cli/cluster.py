@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpw.cli.learn import Json
 from dpw.cli.output import plain, say, say_error
+
+if TYPE_CHECKING:
+    from dpw.runs.config import RunConfig
 
 Cluster = Annotated[
     str | None,
@@ -57,17 +60,27 @@ def refuse_without_cluster(threads: int | None, processes: int | None) -> None:
             )
 
 
-def run_on_cluster(
-    planned: Sequence[tuple[dict[str, Any], Path]], place: ClusterPlace
-) -> list[dict[str, Any]]:
+def refuse_on_cluster(jobs: int | None, track: Sequence[str] | None, processes: int | None) -> None:
+    """Refuse options that have no effect on a cluster."""
+    from dpw import InputError
+
+    if jobs is not None:
+        raise InputError(
+            f"--jobs {jobs} has no effect with --cluster: say how many workers, as in --cluster local:{jobs}"
+        )
+    if track and processes is None:
+        raise InputError(
+            f"--track {track[0]} has no effect with --cluster, whose workers learn the parts of a run apart: "
+            "leave it out, and watch by 'dpw status'"
+        )
+
+
+def run_on_cluster(runs: Sequence[tuple["RunConfig", Path]], place: ClusterPlace) -> list[dict[str, Any]]:
     """Carry runs out on a cluster with one display for all of them."""
     from dpw import Interrupted
     from dpw.cli.terminal import exit_code, stopping
     from dpw.cluster.connection import connected
-    from dpw.methods.config import build
-    from dpw.runs.config import RunConfig
 
-    runs = [(build(RunConfig, values), folder) for values, folder in planned]
     with ray_speaks_apart(), connected(place.cluster) as ray, stopping() as request:
         try:
             found = _carried_out(ray, runs, place, request)

@@ -14,6 +14,7 @@ from dpw.cli.cluster import (
     Processes,
     Reuse,
     Threads,
+    refuse_on_cluster,
     refuse_without_cluster,
     run_on_cluster,
 )
@@ -113,11 +114,14 @@ def run(
     planned = _planned(common, list(grid), base, output is None)
     if cluster is None:
         refuse_without_cluster(threads, processes)
-        checked = [(_checked(values), folder) for values, folder in planned]
+    else:
+        refuse_on_cluster(jobs, track, processes)
+    checked = [(_checked(values), folder) for values, folder in planned]
+    if cluster is None:
         found = _all(checked, settings or [], checkpoint_seconds, jobs, reuse)
     else:
         place = ClusterPlace(cluster, base, reuse, threads, processes, checkpoint_seconds)
-        found = run_on_cluster(planned, place)
+        found = run_on_cluster(checked, place)
     _show(found, as_json)
     if len(many_shots) > 1:
         _draw_shots(found, base, as_json)

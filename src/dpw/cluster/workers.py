@@ -26,6 +26,10 @@ class Workers(Protocol):
         """What an ended job gave."""
         ...
 
+    def cancel(self, handle: Any) -> bool:
+        """Take back a job; whether it has not been begun, so that nothing of it will come."""
+        ...
+
 
 class RayWorkers:
     """The workers of a connected cluster; a job takes as many cores as it computes with threads."""
@@ -43,6 +47,11 @@ class RayWorkers:
         """Ask Ray."""
         done, _ = self.ray.wait(list(handles), num_returns=1, timeout=seconds)
         return list(done)
+
+    def cancel(self, handle: Any) -> bool:
+        """Take a job out of Ray's queue; one that just begins is told to end and harms nobody."""
+        self.ray.cancel(handle, force=True)
+        return True
 
     def result(self, handle: Any) -> Done | Failed:
         """The value, or a sentence about a worker that died again and again or a program that failed."""
