@@ -16,6 +16,7 @@ from dpw.cli.output import plain, say, say_error
 if TYPE_CHECKING:
     from dpw.runs.config import RunConfig
 
+HEADS = 10  # times that a head may be lost before somebody should look at it
 Cluster = Annotated[
     str | None,
     typer.Option(help="Spread the work by Ray: local, local:N, auto, or the address of a cluster."),
@@ -79,15 +80,34 @@ def run_on_cluster(runs: Sequence[tuple["RunConfig", Path]], place: ClusterPlace
     """Carry runs out on a cluster with one display for all of them."""
     from dpw import Interrupted
     from dpw.cli.terminal import exit_code, stopping
-    from dpw.cluster.connection import connected
 
-    with ray_speaks_apart(), connected(place.cluster) as ray, stopping() as request:
+    with ray_speaks_apart(), stopping() as request:
         try:
-            found = _carried_out(ray, runs, place, request)
+            found = _while_heads_come_back(runs, place, request)
         except Interrupted as stopped:
             say_error(f"{stopped}; the same command goes on")
             raise typer.Exit(exit_code(request)) from stopped
     return [{**one, "folder": str(folder)} for one, (_, folder) in zip(found, runs, strict=True)]
+
+
+def _while_heads_come_back(runs: Sequence[Any], place: ClusterPlace, request: Any) -> list[dict[str, Any]]:
+    """Carry the runs out, and again what is left of them when the head of the cluster was started anew."""
+    from dpw.cluster.connection import LOCAL, HeadLostError, connected, wait_for_devices, wait_for_head
+
+    lost: HeadLostError | None = None
+    for _ in range(HEADS):
+        if lost is not None and place.cluster.partition(":")[0] != LOCAL:
+            say_error(f"the head at {lost.address} does not answer any more; waiting until it does again")
+            wait_for_head(lost, request)
+        try:
+            with connected(place.cluster) as ray:
+                if lost is not None:
+                    wait_for_devices(ray, lost, request)
+                return _carried_out(ray, runs, place, request)
+        except HeadLostError as error:
+            lost = error
+    assert lost is not None, "otherwise the runs are done"
+    raise lost
 
 
 def _carried_out(ray: Any, runs: Sequence[Any], place: ClusterPlace, request: Any) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ import yaml
 from pydantic import Field
 
 from dpw.engine.evaluation import TestResult
-from dpw.errors import DpwError, InputError
+from dpw.errors import DpwError, InputError, Interrupted
 from dpw.methods.config import Settings, build
 from dpw.methods.feature_cache import FeatureCache
 from dpw.methods.parts.steps import steps_of
@@ -237,11 +237,13 @@ def run_sweep(ray: Any, spec: SweepSpec, folder: Path, threads: int = 1) -> list
             failure_config=tune.FailureConfig(max_failures=3),
         ),
     )
-    tuner.fit()
+    found = tuner.fit()
     rows = table(spec, folder)
     wrong = [row["error"] for row in rows if row["error"]]
     if len(wrong) == len(rows):
         raise InputError(wrong[0])
+    if not found.num_terminated == len(points):  # somebody pressed Ctrl-C, or workers died again and again
+        raise Interrupted(f"stopped with {found.num_terminated} of {len(points)} points ended")
     if not wrong:
         files.write_json(folder / FINISHED, {"format": files.FORMAT, "points": len(points)})
     return rows
