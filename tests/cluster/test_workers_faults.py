@@ -132,6 +132,29 @@ def test_eight_points_are_searched_on_validation_images(toy, tmp_path, cluster):
     assert again == rows and time.monotonic() - began < 5, "a finished sweep is only read"
 
 
+def test_a_sweep_that_is_interrupted_goes_on(toy, tmp_path):
+    spec = {
+        "benchmark": str(toy / "toy.yaml"),
+        "model": str(toy / "clip"),
+        "settings": {"prefix_length": [2, 3]},
+    }
+    fixed = {"training.epochs": 40, "training.batch_size": 4, "adapter_rank": 4}
+    (tmp_path / "s.yaml").write_text(json.dumps(spec | {"fixed": fixed}))
+    command = [sys.executable, "-m", "dpw", "sweep", str(tmp_path / "s.yaml"), "--cluster", "local:1"]
+    command += ["--output", str(tmp_path / "sweep")]
+    first = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 300
+    while not list(tmp_path.glob("sweep/points/0000.json")) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    first.send_signal(signal.SIGINT)
+    _, said = first.communicate()
+    assert first.returncode == 130 and "the same command goes on" in said, said
+    assert not (tmp_path / "sweep" / "finished.json").exists()
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and (tmp_path / "sweep" / "finished.json").exists(), done.stderr
+    assert (tmp_path / "sweep" / "sweep.png").stat().st_size > 1000
+
+
 def test_five_thousand_images_are_answered_once_though_a_worker_dies(saved, tmp_path, cluster):
     ray, _ = cluster
     content = []

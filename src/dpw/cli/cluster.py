@@ -50,26 +50,26 @@ class ClusterPlace:
         return self.reuse or self.base.parent / "learned-tasks"
 
 
-def refuse_without_cluster(threads: int | None, processes: int | None) -> None:
-    """Refuse options that would have no effect."""
+def refuse_mixed(
+    cluster: str | None,
+    threads: int | None,
+    processes: int | None,
+    jobs: int | None,
+    track: Sequence[str] | None,
+) -> None:
+    """Refuse options that would have no effect with a cluster, or without one."""
     from dpw import InputError
 
     for name, value in (("--threads", threads), ("--processes", processes)):
-        if value is not None:
+        if value is not None and cluster is None:
             raise InputError(
                 f"{name} {value} has no effect without --cluster: use OMP_NUM_THREADS or accelerate launch"
             )
-
-
-def refuse_on_cluster(jobs: int | None, track: Sequence[str] | None, processes: int | None) -> None:
-    """Refuse options that have no effect on a cluster."""
-    from dpw import InputError
-
-    if jobs is not None:
+    if jobs is not None and cluster is not None:
         raise InputError(
             f"--jobs {jobs} has no effect with --cluster: say how many workers, as in --cluster local:{jobs}"
         )
-    if track and processes is None:
+    if track and cluster is not None and processes is None:
         raise InputError(
             f"--track {track[0]} has no effect with --cluster, whose workers learn the parts of a run apart: "
             "leave it out, and watch by 'dpw status'"

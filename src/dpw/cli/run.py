@@ -14,8 +14,7 @@ from dpw.cli.cluster import (
     Processes,
     Reuse,
     Threads,
-    refuse_on_cluster,
-    refuse_without_cluster,
+    refuse_mixed,
     run_on_cluster,
 )
 from dpw.cli.learn import AllowDownload, CheckpointSeconds, Json, parse_settings
@@ -112,10 +111,7 @@ def run(
     base = output or Path("runs") / Path(benchmark).stem
     grid = itertools.product(methods, preset.split(","), many_shots, many_seeds)
     planned = _planned(common, list(grid), base, output is None)
-    if cluster is None:
-        refuse_without_cluster(threads, processes)
-    else:
-        refuse_on_cluster(jobs, track, processes)
+    refuse_mixed(cluster, threads, processes, jobs, track)
     checked = [(_checked(values), folder) for values, folder in planned]
     if cluster is None:
         found = _all(checked, settings or [], checkpoint_seconds, jobs, reuse)
