@@ -44,7 +44,7 @@ table: $(STAMP)
 soak: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow tests/runs/test_run.py tests/runs/test_run_soak.py
 
-# Ray clusters of two nodes that lose workers, a node and their head; about ten minutes.
+# Ray clusters of two nodes that lose workers, a node and their head; about ten minutes on a quiet machine.
 test-cluster: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m "slow or not slow" tests/cluster tests/runs/test_stages.py
 

@@ -1,11 +1,15 @@
 """The simulated table of docs/scaling.md: 11 tasks, 19 methods, 3 seeds on 1 to 512 workers.
 
 python tools/scaling.py --measure    # seconds of ViT-B/16 on this machine, some minutes
+python tools/scaling.py --workers    # efficiency of 1 and 2 workers on mini; some minutes on a quiet machine
 python tools/scaling.py              # the table, from the seconds below
 """
 
 import argparse
+import os
+import tempfile
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 from dpw.cluster.simulate import RunCost, simulate
@@ -21,6 +25,7 @@ APART = (
     "dpw", "dpw-reduced", "dpw-ridge", "diki", "s-prompts", "dpeclip", "tip-adapter", "linear-probe", "rail",
     "zero-shot",
 )  # fmt: skip
+WORKED = ("signs", "digits", "portraits", "aerial")  # the tasks of mini on which workers are timed
 PER_PART = 0.55  # seconds that a part costs besides, measured on mini: Ray, starting workers, loading
 
 
@@ -115,7 +120,52 @@ def measure_here() -> None:
         print(f'"{method}": Seconds({image:.4f}, {prompt:.4f}, {few.image:.4f})', flush=True)
 
 
+def measure_workers(rounds: int, epochs: int) -> None:
+    """The same run by one process, one worker and two workers, taking turns; seconds of the wall clock."""
+    settings = {"training.epochs": epochs}
+    print(f"dpw on mini, {len(WORKED)} tasks, {epochs} epochs; load {os.getloadavg()[0]:.1f} before")
+    for number in range(rounds):
+        with tempfile.TemporaryDirectory() as scratch:
+            wanted = RunConfig(benchmark="mini", model="mini", order=WORKED, settings=settings)
+            alone = _alone(wanted, Path(scratch) / "alone")
+            one, two = (_on_workers(wanted, Path(scratch) / f"on-{count}", count) for count in (1, 2))
+        more, faster = 100 * (one / alone - 1), one / two
+        print(f"round {number}: one process {alone:.1f} s, one worker {one:.1f} s, two workers {two:.1f} s")
+        print(f"  Ray costs {more:+.1f} %; two workers are {faster:.2f} times as fast as one", flush=True)
+
+
+def _alone(wanted: RunConfig, folder: Path) -> float:
+    """Seconds of the run in this process, on one thread."""
+    import torch
+
+    from dpw.runs.run import start_run
+
+    torch.set_num_threads(1)
+    began = time.monotonic()
+    start_run(wanted, folder)
+    return time.monotonic() - began
+
+
+def _on_workers(wanted: RunConfig, folder: Path, count: int) -> float:
+    """Seconds of the run on a local cluster that is up; its workers start and load CLIP within them."""
+    from dpw.cluster.connection import connected
+    from dpw.cluster.grid import GridOptions, PlannedRun, run_grid
+    from dpw.cluster.workers import RayWorkers
+
+    with connected(f"local:{count}") as ray:
+        began = time.monotonic()
+        run_grid([PlannedRun(wanted, folder / "run")], RayWorkers(ray, 1), GridOptions(folder / "store"))
+        return time.monotonic() - began
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--measure", action="store_true")
-    measure_here() if parser.parse_args().measure else table()
+    parser.add_argument("--workers", action="store_true")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=8)
+    given = parser.parse_args()
+    if given.workers:
+        measure_workers(given.rounds, given.epochs)
+    else:
+        measure_here() if given.measure else table()

@@ -36,6 +36,20 @@ def test_options_without_a_cluster_are_refused(capsys, toy, tmp_path, option):
     assert code == 2 and "has no effect without --cluster" in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["--jobs", "2"], "--jobs 2 has no effect with --cluster"),
+        (["--track", "tensorboard"], "--track tensorboard has no effect with --cluster"),
+        (["--method", "dpv"], "dpv"),
+        (["--set", "nonsense=1"], "nonsense"),
+    ],
+)
+def test_what_a_cluster_cannot_do_is_refused_before_it_starts(capsys, toy, tmp_path, given, sentence):
+    code, _, err = run(capsys, toy, tmp_path / "run", "--cluster", "local", *given)
+    assert code == 2 and sentence in err and err.count("\n") == 1
+
+
 def test_no_number_of_local_workers_is_one_sentence(capsys, toy, tmp_path):
     code, _, err = run(capsys, toy, tmp_path / "run", "--cluster", "local:many")
     assert code == 2 and "such as local:2" in err and err.count("\n") == 1

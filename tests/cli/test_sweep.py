@@ -36,3 +36,5 @@ def test_the_table_and_the_command_of_the_best_point():
     assert "61.50" in _lines([row])[-1]
     command = _command(row, SweepSpec(benchmark="mini", model="mini"))
     assert command.endswith("--shots 5 --set training.learning_rate=0.1") and "--preset official" in command
+    wanted = SweepSpec(benchmark="mtil", model="c", data_root="my data", protocol="zscl", order=["a", "b"])
+    assert "--data-root 'my data' --protocol zscl --order a,b" in _command(row, wanted), "it can be pasted"

@@ -1,10 +1,14 @@
 """Shards of images: one row for each image, errors kept, and a second call does only what is missing."""
 
+import json
+import pickle
+from dataclasses import asdict
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpw.cluster.batch_prediction import Question, answer, prepare, shards
+from dpw.cluster.batch_prediction import Answering, Question, answer, prepare, shards
 from dpw.errors import InputError
 
 
@@ -73,14 +77,41 @@ def test_a_bucket_is_read_by_its_address(saved, photos, tmp_path):
     assert rows[0]["image"].startswith("file://")
 
 
+def test_a_file_of_a_bucket_that_cannot_be_fetched_says_so(saved, photos, tmp_path):
+    question, source = Question(str(saved[1])), f"file://{photos}"
+    left = prepare(source, question, tmp_path / "out")
+    (photos / "03.png").unlink()
+    answer(left[0], question, tmp_path / "out")
+    wrong = {
+        row["image"]: row["error"] for row in pq.read_table(tmp_path / "out").to_pylist() if row["error"]
+    }
+    assert sorted(wrong) == [f"{source}/03.png", f"{source}/05.png"]
+    assert all(name in sentence for name, sentence in wrong.items()), wrong
+
+
+def test_a_worker_gets_the_names_of_its_own_shard_alone(saved, photos, tmp_path):
+    question, target = Question(str(saved[1])), tmp_path / "out"
+    left = prepare(str(photos), question, target, 5)
+    worker = Answering(question, target)
+    assert len(pickle.dumps(worker)) < 1000, "whatever the number of images"
+    assert worker({"shard": json.dumps(asdict(left[2]))})["images"] == 2
+
+
 @pytest.mark.parametrize(
     ("source", "sentence"),
-    [("nowhere.parquet", "there is no"), ("nonsense://b/x", "cannot be opened")],
+    [
+        ("nowhere.parquet", "there is no"),
+        ("nonsense://b/x", "cannot be opened"),
+        ("file:///nowhere/at/all", "cannot be opened"),
+        ("broken.parquet", "cannot be opened"),
+    ],
 )
 def test_what_is_not_there_is_one_sentence(saved, tmp_path, source, sentence):
+    (tmp_path / "broken.parquet").write_bytes(b"no table")
     given = source if "://" in source else str(tmp_path / source)
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError, match=sentence) as raised:
         prepare(given, Question(str(saved[1])), tmp_path / "out")
+    assert "\n" not in str(raised.value)
 
 
 def test_a_table_without_images_and_a_foreign_target_are_refused(saved, photos, tmp_path):

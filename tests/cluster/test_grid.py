@@ -7,7 +7,7 @@ import pytest
 
 from dpw.cluster.grid import Grid, GridOptions, PlannedRun, run_grid, time_left
 from dpw.cluster.jobs import Failed, carry_out
-from dpw.errors import InputError, Interrupted
+from dpw.errors import InputError, Interrupted, StorageError
 from tests.helpers.toy_runs import config, outcome, run
 
 QUICK = {"method": "rail", "settings": {"width": 40}}
@@ -30,6 +30,9 @@ class Inline:
 
     def result(self, handle):
         return carry_out(self.jobs[handle])
+
+    def cancel(self, handle):
+        return False
 
     def did(self, kind):
         return [job.part for job in self.jobs if job.kind == kind]
@@ -103,6 +106,35 @@ def test_a_stop_keeps_what_was_learned_and_the_same_call_goes_on(toy, tmp_path):
     again = Inline()
     run_grid([planned(toy, tmp_path / "run")], again, GridOptions(tmp_path / "store", status))
     assert done + len(again.did("learn")) == 3
+
+
+def test_a_stop_takes_back_what_nobody_has_begun(toy, tmp_path):
+    class Waiting(Inline):
+        """A cluster that is busy with the work of others."""
+
+        def wait(self, handles, seconds):
+            return []
+
+        def cancel(self, handle):
+            return True
+
+    workers = Waiting()
+    options = GridOptions(tmp_path / "store", should_stop=lambda: True)
+    runs = [planned(toy, tmp_path / str(number)) for number in range(2)]
+    with pytest.raises(Interrupted, match="stopped before"):
+        run_grid(runs, workers, options)
+    assert [run.stage for run in runs] == ["stopped", "stopped"] and len(workers.jobs) == 2
+
+
+@pytest.mark.parametrize("place", ["store", "status"])
+def test_a_folder_that_cannot_be_written_is_one_sentence(toy, tmp_path, place):
+    (tmp_path / "file").write_text("no folder")
+    places = {"store": tmp_path / "store", "status": tmp_path / "runs" / "status.json"}
+    places[place] = tmp_path / "file" / "below"
+    options = GridOptions(places["store"], places["status"] / "status.json")
+    with pytest.raises(StorageError, match=r"cannot write .*file.*choose another") as raised:
+        run_grid([planned(toy, tmp_path / "run")], Inline(), options)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_snapshot_says_what_is_done_and_what_is_left(toy, tmp_path):

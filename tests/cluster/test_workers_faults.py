@@ -5,10 +5,13 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +20,7 @@ import torch
 from PIL import Image
 
 from dpw.cluster.batch_prediction import Question, predict_on_cluster, prepare
-from dpw.cluster.connection import ray_module
+from dpw.cluster.connection import ray_module, silence
 from dpw.cluster.devices import run_on_devices
 from dpw.cluster.grid import GridOptions, PlannedRun, run_grid
 from dpw.cluster.sweep import SweepSpec, run_sweep
@@ -40,8 +43,16 @@ def cluster():
     ray = ray_module()
     from ray.cluster_utils import Cluster
 
-    started = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    started.add_node(num_cpus=1)
+    for left in reversed(range(3)):  # a busy machine may take longer than Ray waits
+        started = Cluster()
+        try:
+            started.add_node(num_cpus=1, include_dashboard=False)
+            started.add_node(num_cpus=1)
+            break
+        except Exception:
+            started.shutdown()
+            if not left:
+                raise
     ray.init(address=started.address, log_to_driver=False, configure_logging=False, logging_level="error")
     yield ray, started
     ray.shutdown()
@@ -121,6 +132,29 @@ def test_eight_points_are_searched_on_validation_images(toy, tmp_path, cluster):
     assert again == rows and time.monotonic() - began < 5, "a finished sweep is only read"
 
 
+def test_a_sweep_that_is_interrupted_goes_on(toy, tmp_path):
+    spec = {
+        "benchmark": str(toy / "toy.yaml"),
+        "model": str(toy / "clip"),
+        "settings": {"prefix_length": [2, 3]},
+    }
+    fixed = {"training.epochs": 40, "training.batch_size": 4, "adapter_rank": 4}
+    (tmp_path / "s.yaml").write_text(json.dumps(spec | {"fixed": fixed}))
+    command = [sys.executable, "-m", "dpw", "sweep", str(tmp_path / "s.yaml"), "--cluster", "local:1"]
+    command += ["--output", str(tmp_path / "sweep")]
+    first = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 300
+    while not list(tmp_path.glob("sweep/points/0000.json")) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    first.send_signal(signal.SIGINT)
+    _, said = first.communicate()
+    assert first.returncode == 130 and "the same command goes on" in said, said
+    assert not (tmp_path / "sweep" / "finished.json").exists()
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0 and (tmp_path / "sweep" / "finished.json").exists(), done.stderr
+    assert (tmp_path / "sweep" / "sweep.png").stat().st_size > 1000
+
+
 def test_five_thousand_images_are_answered_once_though_a_worker_dies(saved, tmp_path, cluster):
     ray, _ = cluster
     content = []
@@ -152,6 +186,12 @@ def test_two_processes_of_ray_train_learn_what_one_learns(toy, tmp_path, cluster
         assert torch.allclose(tensor, two[name], atol=2e-5, rtol=1e-4), name
     with pytest.raises(InputError, match="has room for"):
         run_on_devices(cluster[0], wanted, tmp_path / "many", 64)
+    world = tmp_path / "world"
+    shutil.copytree(toy, world)
+    (world / "data" / "signs" / "train" / "stop" / "3.png").write_bytes(b"no image")
+    with pytest.raises(InputError, match=r"signs/train/stop/3\.png") as raised:
+        run_on_devices(cluster[0], config(world, settings=settings, order=ORDER), tmp_path / "bad", 2)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_removed_node_changes_no_byte(toy, tmp_path, cluster, alone):
@@ -169,21 +209,71 @@ def test_a_removed_node_changes_no_byte(toy, tmp_path, cluster, alone):
     assert gone and outcome(tmp_path / "run") == alone
 
 
-def test_a_head_that_restarts_loses_nothing(toy, tmp_path, alone):
-    """The same command goes on in another cluster, from the last checkpoint."""
+def command_for(toy, tmp_path, where):
+    """The long run as a command, on a cluster."""
     command = [sys.executable, "-m", "dpw", "run", str(toy / "toy.yaml"), "--model", str(toy / "clip")]
-    command += ["--order", ",".join(ORDER), "--output", str(tmp_path / "run"), "--cluster", "local:1"]
+    command += ["--order", ",".join(ORDER), "--output", str(tmp_path / "run"), "--cluster", where]
     command += ["--checkpoint-seconds", "0.2", "--reuse", str(tmp_path / "store")]
-    for name, value in LONG.items():
-        command += ["--set", f"{name}={value}"]
+    return command + [word for name, value in LONG.items() for word in ("--set", f"{name}={value}")]
+
+
+def without_results(found):
+    """All that a run decides but `results.json`, which names the command."""
+    return {name: content for name, content in found.items() if name != "results.json"}
+
+
+def test_a_command_that_dies_with_its_cluster_goes_on(toy, tmp_path, alone):
+    """The same command goes on in another cluster, from the last checkpoint."""
+    command = command_for(toy, tmp_path, "local:1")
     first = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
     thread = in_the_middle(tmp_path / "store", lambda _: os.killpg(first.pid, signal.SIGKILL))
-    first.communicate()
+    _, said = first.communicate()
     thread.join()
-    assert first.returncode == -signal.SIGKILL and list((tmp_path / "store" / "unfinished").iterdir())
+    assert first.returncode == -signal.SIGKILL, said
+    assert list((tmp_path / "store" / "unfinished").iterdir())
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    found = outcome(tmp_path / "run")
-    assert {k: v for k, v in found.items() if k != "results.json"} == {
-        k: v for k, v in alone.items() if k != "results.json"
-    }
+    assert without_results(outcome(tmp_path / "run")) == without_results(alone)
+
+
+@pytest.fixture
+def head(monkeypatch):
+    """Starts a head at one address, as often as it is called; all of it ends with the test."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # paths of sockets must be short
+    ray = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus", "1"]
+    ray += ["--port", address.rpartition(":")[2], "--include-dashboard=false", "--temp-dir", folder]
+    started = []
+
+    def start():
+        started.append(subprocess.Popen(ray, stdout=subprocess.DEVNULL, start_new_session=True))
+        deadline = time.monotonic() + 300
+        while silence(address, 1.0) is not None:
+            assert time.monotonic() < deadline, "no head came up"
+            time.sleep(0.5)
+        return address, started[-1].pid
+
+    yield start
+    for one in started:
+        with suppress(ProcessLookupError):
+            os.killpg(one.pid, signal.SIGKILL)
+        one.wait()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_head_that_restarts_is_waited_for(toy, tmp_path, alone, head):
+    """The command loses its head in the middle, waits, and goes on by itself once there is one again."""
+    address, leader = head()
+    driver = subprocess.Popen(command_for(toy, tmp_path, address), stderr=subprocess.PIPE, text=True)
+    thread = in_the_middle(tmp_path / "store", lambda _: os.killpg(leader, signal.SIGKILL))
+    thread.join()
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("store/learned/*/task.json")}
+    time.sleep(25)  # longer than the silence after which a head is lost
+    head()
+    _, said = driver.communicate(timeout=900)
+    assert driver.returncode == 0, said
+    assert f"{address.rpartition(':')[2]} does not answer any more; waiting" in said
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept, "nothing is learned twice"
+    assert without_results(outcome(tmp_path / "run")) == without_results(alone)

@@ -8,7 +8,7 @@ import pytest
 from dpw.errors import InputError, Interrupted
 from dpw.runs import stages
 from dpw.runs.config import RunOptions
-from dpw.runs.run import start_run
+from dpw.runs.run import resume_run, start_run
 from tests.helpers.toy_runs import StopAfter, config, outcome, run
 
 SMALL = {"training.iterations": 2, "training.batch_size": 4}
@@ -81,6 +81,32 @@ def test_a_learning_that_was_stopped_goes_on_from_its_checkpoint(toy, tmp_path):
     assert not list(store.glob("unfinished/*"))
     in_parts(toy, folder, store, order=["birds"])
     assert outcome(folder) == outcome(tmp_path / "one")
+
+
+def test_resume_takes_from_the_store_what_workers_left_there(toy, tmp_path):
+    """The workers of a run are gone, one task is learned and one half: one process goes on with both."""
+    folder, store, given = tmp_path / "run", tmp_path / "store", {"order": ["birds", "signs"]}
+    run(toy, tmp_path / "one", **given)
+    options = RunOptions(1e9, reuse=store)
+    parts = stages.begin(config(toy, **given), folder, options)
+    stages.learn(stages.opened(folder, options), 0, parts.learn[0].key)
+    stop = StopAfter(3)
+    with pytest.raises(Interrupted):
+        half = RunOptions(1e9, callback=stop, should_stop=stop, reuse=store)
+        stages.learn(stages.opened(folder, half), 1, parts.learn[1].key)
+    count = StopAfter(10**6)
+    resume_run(folder, RunOptions(1e9, callback=count))
+    assert 10**6 - count.left == 8 - 3, "of eight steps of signs three were done, birds was learned"
+    assert outcome(folder) == outcome(tmp_path / "one")
+    assert names_in(folder) == names_in(tmp_path / "one")
+
+
+def test_resume_learns_again_where_the_store_is_gone(toy, tmp_path):
+    folder, store, given = tmp_path / "run", tmp_path / "store", {"order": ["signs"]}
+    stages.begin(config(toy, **given), folder, RunOptions(reuse=store))
+    resume_run(folder)
+    run(toy, tmp_path / "one", **given)
+    assert outcome(folder) == outcome(tmp_path / "one") and not store.exists()
 
 
 def test_a_finished_run_has_no_parts(toy, tmp_path):

@@ -6,13 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpw.cli.learn import Json
 from dpw.cli.output import plain, say, say_error
 
+if TYPE_CHECKING:
+    from dpw.runs.config import RunConfig
+
+HEADS = 10  # times that a head may be lost before somebody should look at it
 Cluster = Annotated[
     str | None,
     typer.Option(help="Spread the work by Ray: local, local:N, auto, or the address of a cluster."),
@@ -46,35 +50,64 @@ class ClusterPlace:
         return self.reuse or self.base.parent / "learned-tasks"
 
 
-def refuse_without_cluster(threads: int | None, processes: int | None) -> None:
-    """Refuse options that would have no effect."""
+def refuse_mixed(
+    cluster: str | None,
+    threads: int | None,
+    processes: int | None,
+    jobs: int | None,
+    track: Sequence[str] | None,
+) -> None:
+    """Refuse options that would have no effect with a cluster, or without one."""
     from dpw import InputError
 
     for name, value in (("--threads", threads), ("--processes", processes)):
-        if value is not None:
+        if value is not None and cluster is None:
             raise InputError(
                 f"{name} {value} has no effect without --cluster: use OMP_NUM_THREADS or accelerate launch"
             )
+    if jobs is not None and cluster is not None:
+        raise InputError(
+            f"--jobs {jobs} has no effect with --cluster: say how many workers, as in --cluster local:{jobs}"
+        )
+    if track and cluster is not None and processes is None:
+        raise InputError(
+            f"--track {track[0]} has no effect with --cluster, whose workers learn the parts of a run apart: "
+            "leave it out, and watch by 'dpw status'"
+        )
 
 
-def run_on_cluster(
-    planned: Sequence[tuple[dict[str, Any], Path]], place: ClusterPlace
-) -> list[dict[str, Any]]:
+def run_on_cluster(runs: Sequence[tuple["RunConfig", Path]], place: ClusterPlace) -> list[dict[str, Any]]:
     """Carry runs out on a cluster with one display for all of them."""
     from dpw import Interrupted
     from dpw.cli.terminal import exit_code, stopping
-    from dpw.cluster.connection import connected
-    from dpw.methods.config import build
-    from dpw.runs.config import RunConfig
 
-    runs = [(build(RunConfig, values), folder) for values, folder in planned]
-    with ray_speaks_apart(), connected(place.cluster) as ray, stopping() as request:
+    with ray_speaks_apart(), stopping() as request:
         try:
-            found = _carried_out(ray, runs, place, request)
+            found = _while_heads_come_back(runs, place, request)
         except Interrupted as stopped:
             say_error(f"{stopped}; the same command goes on")
             raise typer.Exit(exit_code(request)) from stopped
     return [{**one, "folder": str(folder)} for one, (_, folder) in zip(found, runs, strict=True)]
+
+
+def _while_heads_come_back(runs: Sequence[Any], place: ClusterPlace, request: Any) -> list[dict[str, Any]]:
+    """Carry the runs out, and again what is left of them when the head of the cluster was started anew."""
+    from dpw.cluster.connection import LOCAL, HeadLostError, connected, wait_for_devices, wait_for_head
+
+    lost: HeadLostError | None = None
+    for _ in range(HEADS):
+        if lost is not None and place.cluster.partition(":")[0] != LOCAL:
+            say_error(f"the head at {lost.address} does not answer any more; waiting until it does again")
+            wait_for_head(lost, request)
+        try:
+            with connected(place.cluster) as ray:
+                if lost is not None:
+                    wait_for_devices(ray, lost, request)
+                return _carried_out(ray, runs, place, request)
+        except HeadLostError as error:
+            lost = error
+    assert lost is not None, "otherwise the runs are done"
+    raise lost
 
 
 def _carried_out(ray: Any, runs: Sequence[Any], place: ClusterPlace, request: Any) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from dpw.cli.cluster import (
     Processes,
     Reuse,
     Threads,
-    refuse_without_cluster,
+    refuse_mixed,
     run_on_cluster,
 )
 from dpw.cli.learn import AllowDownload, CheckpointSeconds, Json, parse_settings
@@ -111,13 +111,13 @@ def run(
     base = output or Path("runs") / Path(benchmark).stem
     grid = itertools.product(methods, preset.split(","), many_shots, many_seeds)
     planned = _planned(common, list(grid), base, output is None)
+    refuse_mixed(cluster, threads, processes, jobs, track)
+    checked = [(_checked(values), folder) for values, folder in planned]
     if cluster is None:
-        refuse_without_cluster(threads, processes)
-        checked = [(_checked(values), folder) for values, folder in planned]
         found = _all(checked, settings or [], checkpoint_seconds, jobs, reuse)
     else:
         place = ClusterPlace(cluster, base, reuse, threads, processes, checkpoint_seconds)
-        found = run_on_cluster(planned, place)
+        found = run_on_cluster(checked, place)
     _show(found, as_json)
     if len(many_shots) > 1:
         _draw_shots(found, base, as_json)

@@ -1,6 +1,7 @@
 """`dpw sweep`: search settings on validation images, by many workers."""
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,7 @@ import typer
 
 from dpw.cli.cluster import duration, ray_speaks_apart
 from dpw.cli.learn import Json
-from dpw.cli.output import say
+from dpw.cli.output import say, say_error
 
 if TYPE_CHECKING:
     from dpw.cluster.sweep import SweepSpec
@@ -35,6 +36,7 @@ def sweep(
 
 def _carry_out(wanted: "SweepSpec", folder: Path, cluster: str, threads: int, as_json: bool) -> None:
     """Run what is missing, then write the table and the picture."""
+    from dpw import Interrupted
     from dpw.cluster.connection import connected
     from dpw.cluster.sweep import points_of, run_sweep, write_table
     from dpw.report.sweep import draw_scores
@@ -42,7 +44,11 @@ def _carry_out(wanted: "SweepSpec", folder: Path, cluster: str, threads: int, as
     count = len(points_of(wanted))
     say(f"{count} points, judged on validation images; no test image is looked at", err=True)
     with ray_speaks_apart(), connected(cluster) as ray:
-        rows = run_sweep(ray, wanted, folder, threads)
+        try:
+            rows = run_sweep(ray, wanted, folder, threads)
+        except Interrupted as stopped:
+            say_error(f"{stopped}; the same command goes on")
+            raise typer.Exit(130) from stopped
     written = [str(write_table(rows, folder)), str(draw_scores(rows, folder / "sweep.png"))]
     if as_json:
         say(json.dumps({"points": rows, "files": written}, indent=2))
@@ -70,13 +76,16 @@ def _lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _command(row: Mapping[str, Any], wanted: "SweepSpec") -> str:
     """The run that measures a point on the test images."""
-    parts = ["dpw run", wanted.benchmark, "--method", row["method"], "--seed", str(row["seed"])]
+    parts = ["dpw", "run", wanted.benchmark, "--method", row["method"], "--seed", str(row["seed"])]
     parts += ["--preset", row["preset"]] if row["preset"] != "default" else []
     parts += ["--model", wanted.model] if wanted.model else []
+    parts += ["--data-root", wanted.data_root] if wanted.data_root else []
+    parts += ["--protocol", wanted.protocol] if wanted.protocol else []
+    parts += ["--order", ",".join(wanted.order)] if wanted.order else []
     parts += ["--shots", str(row["shots"])] if row["shots"] else []
     for name, value in row["settings"].items():
         parts += ["--set", f"{name}={json.dumps(value)}"]
-    return " ".join(parts)
+    return shlex.join(parts)
 
 
 def _show_plan(costs: Sequence[Mapping[str, Any]], wanted: "SweepSpec", as_json: bool) -> None:

@@ -6,9 +6,11 @@ because its worker died, replaces the same file: there is exactly one row for ea
 """
 
 import hashlib
+import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -67,7 +69,8 @@ def shards(source: str, size: int = SHARD) -> list[Shard]:
         import pyarrow.parquet as pq
 
         system, path = _file_system(source)
-        rows = pq.ParquetFile(path, filesystem=system).metadata.num_rows
+        with _opened(source):
+            rows = pq.ParquetFile(path, filesystem=system).metadata.num_rows
         starts = range(0, rows, size)
         return [
             Shard(number, (), source, start, min(start + size, rows)) for number, start in enumerate(starts)
@@ -93,20 +96,29 @@ def _cut(names: Iterable[str], size: int) -> Iterator[Shard]:
 
 def _file_system(source: str) -> tuple[Any, str]:
     """The file system of an address and the path on it; plain paths are of this machine."""
-    from pyarrow import ArrowException, fs
+    from pyarrow import fs
 
-    try:
-        if "://" in source:
-            found: tuple[Any, str] = fs.FileSystem.from_uri(source)
-            return found
+    if "://" not in source:
         if not Path(source).exists():
             raise InputError(f"there is no {source}: give a folder, a Parquet file or a bucket of images")
         return fs.LocalFileSystem(), source
+    with _opened(source):
+        found: tuple[Any, str] = fs.FileSystem.from_uri(source)
+        return found
+
+
+@contextmanager
+def _opened(source: str) -> Iterator[None]:
+    """Turn what Arrow says about an address or a file that it cannot open into one sentence."""
+    from pyarrow import ArrowException
+
+    try:
+        yield
     except (ArrowException, OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{source} cannot be opened ({reason}): mend the address or the rights") from error
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(
+            f"{source} cannot be opened ({reason:.300}): mend the address, the rights or the file"
+        ) from error
 
 
 def _bucket_images(source: str) -> list[str]:
@@ -115,7 +127,8 @@ def _bucket_images(source: str) -> list[str]:
     from pyarrow import fs
 
     system, path = _file_system(source)
-    found = system.get_file_info(fs.FileSelector(path, recursive=True))
+    with _opened(source):
+        found = system.get_file_info(fs.FileSelector(path, recursive=True))
     known = tuple(Image.registered_extensions())
     scheme = source.partition("://")[0]
     names = [one.path for one in found if one.is_file and one.path.lower().endswith(known)]
@@ -167,19 +180,33 @@ def _images(shard: Shard) -> tuple[list[str], Iterator[Any]]:
     if shard.table is not None:
         return _table_images(shard)
     if shard.names and "://" in shard.names[0]:
-        return list(shard.names), (_bucket_bytes(name) for name in shard.names)
+        return list(shard.names), (_bucket_image(name) for name in shard.names)
     return list(shard.names), (Path(name) for name in shard.names)
 
 
-def _bucket_bytes(name: str) -> bytes:
-    """The content of a file in a bucket; one that cannot be read is no image, and says so."""
+class NamedImage(io.BytesIO):
+    """The content of an image with the name that its error would give; `why` it could not be fetched."""
+
+    def __init__(self, content: bytes, name: str, why: str | None = None) -> None:
+        """Hold it."""
+        super().__init__(content)
+        self.name, self.why = name, why
+
+    def read(self, size: int | None = -1) -> bytes:
+        """The content, or why there is none."""
+        if self.why is not None:
+            raise OSError(self.why)
+        return super().read(size)
+
+
+def _bucket_image(name: str) -> NamedImage:
+    """A file in a bucket; one that cannot be fetched says so when it is read."""
     try:
         system, path = _file_system(name)
         with system.open_input_file(path) as file:
-            content: bytes = file.read()
-            return content
-    except (OSError, InputError):
-        return b""
+            return NamedImage(file.read(), name)
+    except (OSError, InputError) as error:
+        return NamedImage(b"", name, next(iter(str(error).splitlines()), "cannot be fetched"))
 
 
 def _table_images(shard: Shard) -> tuple[list[str], Iterator[Any]]:
@@ -198,7 +225,8 @@ def _table_images(shard: Shard) -> tuple[list[str], Iterator[Any]]:
     columns = [names[0], *(["path"] if labels else [])]
     rows = [row for batch in _rows_between(file, columns, shard.start, shard.stop) for row in batch]
     called = [str(row["path"]) if labels else f"row {shard.start + n}" for n, row in enumerate(rows)]
-    return called, (_content(row[names[0]]) for row in rows)
+    held = zip(called, rows, strict=True)
+    return called, (NamedImage(_content(row[names[0]]), name) for name, row in held)
 
 
 def _rows_between(file: Any, columns: Sequence[str], start: int, stop: int) -> Iterator[list[dict[str, Any]]]:
@@ -227,8 +255,10 @@ def prepare(source: str, question: Question, target: Path, size: int = SHARD) ->
     found = shards(source, size)
     if not found:
         raise InputError(f"{source} holds no images: give a folder, a Parquet file or a bucket of images")
-    digest = hashlib.sha256(json.dumps([asdict(one) for one in found]).encode()).hexdigest()
-    wanted = {"images": digest, "question": json.loads(json.dumps(asdict(question)))}
+    digest = hashlib.sha256()
+    for one in found:
+        digest.update(json.dumps(asdict(one)).encode())
+    wanted = {"images": digest.hexdigest(), "question": json.loads(json.dumps(asdict(question)))}
     manifest = target / MANIFEST
     if manifest.is_file():
         stored = files.read_json(manifest, "folder of predictions")
@@ -243,26 +273,34 @@ def prepare(source: str, question: Question, target: Path, size: int = SHARD) ->
     return [one for one in found if not (target / one.file).is_file()]
 
 
+class Answering:
+    """A worker that answers shards, with the model in memory."""
+
+    def __init__(self, question: Question, target: Path) -> None:
+        """The model is loaded with the first shard."""
+        self.question, self.target = question, target
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """One shard."""
+        given = json.loads(row["shard"])
+        return answer(Shard(**{**given, "names": tuple(given["names"])}), self.question, self.target)
+
+
 def predict_on_cluster(
     ray: Any, left: Sequence[Shard], question: Question, target: Path, workers: int
 ) -> Iterator[Mapping[str, int]]:
     """Answer shards by Ray Data as they stream through a pool of workers, each with the model in memory."""
     from ray.data import ActorPoolStrategy, DataContext
 
-    class Answering:
-        """One worker."""
-
-        def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-            """One shard."""
-            return answer(left[row["id"]], question, target)
-
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.max_errored_blocks = 0
     gpus = 1 if ray.cluster_resources().get("GPU") else 0
-    rows = ray.data.range(len(left), override_num_blocks=len(left))
+    items = [{"shard": json.dumps(asdict(one))} for one in left]  # names travel with their shard alone
+    rows = ray.data.from_items(items, override_num_blocks=len(items))
     answered = rows.map(
         Answering,
+        fn_constructor_args=(question, target),
         compute=ActorPoolStrategy(min_size=1, max_size=min(workers, len(left))),
         num_cpus=1,
         num_gpus=gpus,

@@ -21,8 +21,8 @@ def run_on_devices(
     Raises:
         InputError: the run cannot be done, or the cluster has too few devices.
     """
-    from ray.train import FailureConfig, ScalingConfig
     from ray.train import RunConfig as TrainConfig
+    from ray.train import ScalingConfig
     from ray.train.torch import TorchTrainer
 
     there = ray.cluster_resources()
@@ -47,17 +47,31 @@ def run_on_devices(
         run_config=TrainConfig(
             name="ray-train",
             storage_path=str(_scratch(folder)),
-            failure_config=FailureConfig(max_failures=3),
         ),
     )
-    try:
-        trainer.fit()
-    except Exception as error:  # Ray has several kinds, which all carry the worker's own error in their text
-        sentence = _sentence(error)
-        if sentence is None:
-            raise
-        raise InputError(sentence) from error
+    _fit(trainer)
     return RunFolder(folder).checked_results()
+
+
+def _fit(trainer: Any) -> None:
+    """Let a trainer do its work, again from the last checkpoint when processes died; mistakes are final.
+
+    Ray's own retries would repeat a mistake of the user's, such as a bad image, just as often.
+    """
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            trainer.fit()
+            return
+        except Exception as error:  # Ray has several kinds, which all carry the worker's own error as text
+            sentence = _sentence(error)
+            if sentence is None and left:
+                continue
+            lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+            raise InputError(
+                sentence
+                or f"the processes of a training ended {ATTEMPTS} times ({lines[-1].strip():.300}): look at "
+                "the logs of Ray, then give the same command again"
+            ) from error
 
 
 def _scratch(folder: Path) -> Path:
@@ -79,6 +93,7 @@ def _one_process(values: dict[str, Any]) -> None:
 
 
 MARK = "dpw-says: "
+ATTEMPTS = 4  # times that a training is begun or gone on with when its processes die
 
 
 def _sentence(error: BaseException) -> str | None:

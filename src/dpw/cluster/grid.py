@@ -15,7 +15,7 @@ from typing import Any
 from dpw.cluster.jobs import STOP, Done, Failed, Job, Kind, read_beacon
 from dpw.cluster.workers import Workers
 from dpw.engine.callbacks import never
-from dpw.errors import InputError, Interrupted
+from dpw.errors import InputError, Interrupted, StorageError
 from dpw.runs.config import RunConfig
 from dpw.runs.stages import Part, Parts
 
@@ -72,7 +72,7 @@ class Grid:
 
     def go(self) -> list[Any]:
         """Do everything; gives for every run its results, or why there are none."""
-        self.beacons.mkdir(parents=True, exist_ok=True)
+        self._make_folders()
         try:
             for run in self.runs:
                 self._submit(run, "begin")
@@ -82,12 +82,34 @@ class Grid:
                     job, run = self.jobs.pop(handle)
                     self._ended(job, run, self.workers.result(handle))
                 if self.options.should_stop():
-                    (self.beacons / STOP).touch()
+                    self._stop()
                 self._tell()
         finally:
             shutil.rmtree(self.beacons, ignore_errors=True)
             _remove_empty(self.beacons.parent, self.options.store)
         return [run.outcome for run in self.runs]
+
+    def _make_folders(self) -> None:
+        """Make what the driver writes into, so that a folder that cannot be written is found at once."""
+        status = self.options.status
+        for folder in [self.beacons, *([] if status is None else [status.parent])]:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                reason = error.strerror or error
+                raise StorageError(
+                    f"cannot write {folder}: {reason}; mend the rights or choose another --output or --reuse",
+                    error.errno,
+                ) from error
+
+    def _stop(self) -> None:
+        """Ask all workers to save and stop; jobs that nobody has begun are taken back."""
+        with suppress(OSError):
+            (self.beacons / STOP).touch()
+        for handle, (job, run) in list(self.jobs.items()):
+            if not job.beacon.exists() and self.workers.cancel(handle):
+                del self.jobs[handle]
+                self._fail(job, run, Failed("stopped before the next part", stopped=True))
 
     # --------------------------------------------------------------------------------- from part to part
 
@@ -237,11 +259,11 @@ def time_left(
 
 
 def write_status(path: Path, content: Mapping[str, Any]) -> None:
-    """Replace the file that says how far a grid is."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Replace the file that says how far a grid is; one that is missed harms nobody."""
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(content))
-    temporary.replace(path)
+    with suppress(OSError):
+        temporary.write_text(json.dumps(content))
+        temporary.replace(path)
 
 
 def _remove_empty(*folders: Path) -> None:

@@ -19,7 +19,7 @@ import yaml
 from pydantic import Field
 
 from dpw.engine.evaluation import TestResult
-from dpw.errors import DpwError, InputError
+from dpw.errors import DpwError, InputError, Interrupted
 from dpw.methods.config import Settings, build
 from dpw.methods.feature_cache import FeatureCache
 from dpw.methods.parts.steps import steps_of
@@ -34,6 +34,7 @@ from dpw.storage.logs import MetricsLog
 from dpw.storage.run_folder import RunFolder
 
 FINISHED = "finished.json"  # a sweep that has it is only read
+ERROR, ENDED = ".error", ".ended"  # beside the scores of a point: why it has no more, and that it needs none
 CHOICES = ("methods", "presets", "seeds", "shots")
 
 
@@ -200,16 +201,38 @@ def mean_accuracy(tests: Sequence[TestResult]) -> float:
 
 
 def run_sweep(ray: Any, spec: SweepSpec, folder: Path, threads: int = 1) -> list[dict[str, Any]]:
-    """Carry a sweep out by Ray Tune, or what is left of it; gives the table, the best point first."""
-    from ray import tune
-    from ray.tune.schedulers import ASHAScheduler
+    """Carry a sweep out by Ray Tune, or what is left of it; gives the table, the best point first.
 
+    Raises:
+        InputError: the description is wrong, or no point could be learned.
+        Interrupted: somebody pressed Ctrl-C, or workers died again and again; the same call goes on.
+    """
     points = [Point(config, folder.absolute(), number) for number, config in enumerate(points_of(spec))]
     for point in points:
         point.scores()  # a folder of another sweep is refused before anything runs
-        point.path.with_suffix(".error").unlink(missing_ok=True)
     if (folder / FINISHED).is_file():
         return table(spec, folder)
+    for point in points:
+        for mark in (ERROR, ENDED):
+            point.path.with_suffix(mark).unlink(missing_ok=True)
+    _tuned(ray, spec, points, folder, threads)
+    rows = table(spec, folder)
+    wrong = [row["error"] for row in rows if row["error"]]
+    if len(wrong) == len(rows):
+        raise InputError(wrong[0])
+    ended = sum(point.path.with_suffix(ENDED).is_file() for point in points)
+    if ended < len(points):
+        raise Interrupted(f"stopped after {ended} of {len(points)} points")
+    if not wrong:
+        files.write_json(folder / FINISHED, {"format": files.FORMAT, "points": len(points)})
+    return rows
+
+
+def _tuned(ray: Any, spec: SweepSpec, points: Sequence[Point], folder: Path, threads: int) -> None:
+    """Let Ray Tune learn the points; those that came to their end, or were ended as worse, get a mark."""
+    from ray import tune
+    from ray.tune.schedulers import ASHAScheduler
+
     scheduler = None
     if spec.halving is not None:
         rungs: dict[str, Any] = {"grace_period": spec.halving.first, "reduction_factor": spec.halving.factor}
@@ -222,29 +245,28 @@ def run_sweep(ray: Any, spec: SweepSpec, folder: Path, threads: int = 1) -> list
         try:
             point.learn(tune.report)
         except DpwError as error:
-            files.write_bytes(point.path.with_suffix(".error"), str(error).encode())
+            files.write_bytes(point.path.with_suffix(ERROR), str(error).encode())
+
+    class Ended(tune.Callback):  # type: ignore[misc, unused-ignore]
+        """Marks points; Tune itself counts one that Ctrl-C has interrupted as ended."""
+
+        def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **_: Any) -> None:  # noqa: ARG002
+            """Leave a mark beside the scores."""
+            files.write_bytes(points[trial.config["point"]].path.with_suffix(ENDED), b"")
 
     gpus = 1 if ray.cluster_resources().get("GPU") else 0
-    numbers = [point.number for point in points]
-    tuner = tune.Tuner(
+    tune.Tuner(
         tune.with_resources(trial, {"cpu": threads, "gpu": gpus}),
-        param_space={"point": tune.grid_search(numbers)},
+        param_space={"point": tune.grid_search([point.number for point in points])},
         tune_config=tune.TuneConfig(scheduler=scheduler),
         run_config=tune.RunConfig(
             name="ray-tune",
             storage_path=str(folder.absolute() / ".ray"),
             verbose=0,
+            callbacks=[Ended()],
             failure_config=tune.FailureConfig(max_failures=3),
         ),
-    )
-    tuner.fit()
-    rows = table(spec, folder)
-    wrong = [row["error"] for row in rows if row["error"]]
-    if len(wrong) == len(rows):
-        raise InputError(wrong[0])
-    if not wrong:
-        files.write_json(folder / FINISHED, {"format": files.FORMAT, "points": len(points)})
-    return rows
+    ).fit()
 
 
 def cost(spec: SweepSpec) -> list[dict[str, Any]]:
@@ -273,7 +295,7 @@ def table(spec: SweepSpec, folder: Path) -> list[dict[str, Any]]:
     rows = []
     for number, config in enumerate(points_of(spec)):
         point = Point(config, folder.absolute(), number)
-        scores, wrong = point.scores(), point.path.with_suffix(".error")
+        scores, wrong = point.scores(), point.path.with_suffix(ERROR)
         rows.append(
             {
                 "point": number,

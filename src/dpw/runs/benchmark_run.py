@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from dpw.clip.backbone import Backbone
@@ -25,11 +26,14 @@ from dpw.runs.opening import reference_data
 from dpw.runs.provenance import changed, environment
 from dpw.runs.results import collect
 from dpw.runs.reuse import Reuse
-from dpw.runs.task_store import TaskStore
+from dpw.runs.task_store import KeptTask, TaskStore
 from dpw.storage import model_folder
 from dpw.storage.checkpoint import TrainingCheckpoint
+from dpw.storage.lock import waiting_to_write
 from dpw.storage.logs import MetricsLog
 from dpw.storage.run_folder import RunFolder
+
+PATIENCE = 3600.0  # seconds to wait for another run that learns the very same task
 
 
 class BenchmarkRun:
@@ -145,7 +149,7 @@ class BenchmarkRun:
         """
         task = self.benchmark.tasks[index]
         checkpoint = TrainingCheckpoint(self.folder.checkpoint, self.identity(method, task))
-        kept = None if self.reuse is None else self.reuse.learned(method, index)
+        kept = self.kept(method, index, alone=checkpoint.exists)
         if kept is not None:
             self.options.on_message(f"{task.name} was learned before and is taken from {self.options.reuse}")
             self.log.rewind(begin)
@@ -161,6 +165,37 @@ class BenchmarkRun:
             log = {"log_bytes": self.log.position(), "log_sha256": self.log.digest()}
             model_folder.save_model(method, self.folder.model, log)
             checkpoint.clear()
+
+    def kept(self, method: Method, index: int, alone: bool) -> KeptTask | None:
+        """A task as it was learned before; one that a worker left half learned in the store is ended there.
+
+        `alone` is whether this run has a checkpoint of its own for the task, from which it goes on then.
+        """
+        if self.reuse is None:
+            return None
+        one_process = self.accelerator.num_processes == 1
+        if not alone and one_process and self.reuse.begun(method, index):
+            self.learn_apart(self.reuse, index)
+        return self.reuse.learned(method, index)
+
+    def learn_apart(self, reuse: Reuse, index: int) -> None:
+        """Learn one task into the store, from its beginning or from where its checkpoint there stands."""
+        method = self.new_method()
+        key = reuse.key(method, index)
+        folder = reuse.store.unfinished(key)
+        with waiting_to_write(folder, PATIENCE):
+            if reuse.store.has(key):
+                return
+            checkpoint = TrainingCheckpoint(folder, reuse.identity(method, index))
+            log = MetricsLog(folder / "metrics.jsonl")
+            if not checkpoint.exists:
+                log.rewind(0)
+            seconds = self.fit(method, self.benchmark.tasks[index], checkpoint, log)
+            reuse.keep(method, index, log.since(0), seconds)
+            checkpoint.clear()
+            (folder / "metrics.jsonl").unlink(missing_ok=True)
+        with suppress(OSError):  # somebody else may have begun to wait here
+            folder.rmdir()
 
     def identity(self, method: Method, task: Task) -> dict[str, Any]:
         """What an interrupted training must still be to go on."""

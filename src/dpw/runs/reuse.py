@@ -19,6 +19,7 @@ from dpw.methods import Method
 from dpw.runs.config import RunConfig
 from dpw.runs.provenance import device_name, versions
 from dpw.runs.task_store import KeptTask, TaskStore, key_of
+from dpw.storage.checkpoint import TrainingCheckpoint
 
 COMPUTING = ("clip", "data", "methods", "engine", "functional.py")  # the parts of dpw that decide a number
 
@@ -61,6 +62,10 @@ class Reuse:
     def learned(self, method: Method, index: int) -> KeptTask | None:
         """A task as it was learned before, or None."""
         return self.store.learned(self.identity(method, index))
+
+    def begun(self, method: Method, index: int) -> bool:
+        """Whether the store holds a task half learned."""
+        return TrainingCheckpoint(self.store.unfinished(self.key(method, index)), {}).exists
 
     def keep(self, method: Method, index: int, log: str, seconds: float) -> None:
         """Leave the newest task to other runs."""

@@ -89,11 +89,16 @@ def start_run(config: RunConfig, folder: Path, options: RunOptions | None = None
 
 
 def resume_run(folder: Path, options: RunOptions | None = None) -> dict[str, Any]:
-    """Go on with a run from where it stands; a finished run only gives its results."""
-    files = RunFolder(folder)
-    files.read_run()  # a folder that is no run is refused before anything is made in it
-    with _only_writer(folder, options or RunOptions()):
-        run = _resumed(files, options or RunOptions())
+    """Go on with a run from where it stands; a finished run only gives its results.
+
+    A run that shares learned tasks goes on with those, as long as their folder is there.
+    """
+    files, chosen = RunFolder(folder), options or RunOptions()
+    kept = files.read_run().get("reuse")  # a folder that is no run is refused before anything is made in it
+    if chosen.reuse is None and kept is not None and Path(kept).is_dir():
+        chosen = replace(chosen, reuse=Path(kept))
+    with _only_writer(folder, chosen):
+        run = _resumed(files, chosen)
         if run is None:
             return files.checked_results()
         with with_threads(run.threads):
@@ -145,6 +150,7 @@ def _begun(files: RunFolder, config: RunConfig, options: RunOptions) -> Benchmar
                 "data": digests(run.benchmark),
                 "directory": str(Path.cwd()),
                 "threads": torch.get_num_threads(),
+                **({} if options.reuse is None else {"reuse": str(options.reuse.absolute())}),
             }
         )
     return run

@@ -18,12 +18,7 @@ from dpw.runs.config import RunConfig, RunOptions
 from dpw.runs.reuse import Reuse
 from dpw.runs.run import run_opened, stored_run
 from dpw.runs.task_store import key_of
-from dpw.storage.checkpoint import TrainingCheckpoint
-from dpw.storage.lock import waiting_to_write
-from dpw.storage.logs import MetricsLog
 from dpw.storage.run_folder import RunFolder
-
-PATIENCE = 3600.0  # seconds to wait for another run that learns the very same task
 
 
 @dataclass(frozen=True)
@@ -72,19 +67,7 @@ def opened(folder: Path, options: RunOptions) -> BenchmarkRun:
 def learn(run: BenchmarkRun, index: int, key: str) -> None:
     """Learn one task into the store, from its beginning or from where its checkpoint stands."""
     with with_threads(run.threads):
-        reuse, method = _same_conditions(run, index, key), run.new_method()
-        identity, folder = reuse.identity(method, index), reuse.store.unfinished(key)
-        with waiting_to_write(folder, PATIENCE):
-            if reuse.store.has(key):
-                return
-            checkpoint, log = TrainingCheckpoint(folder, identity), MetricsLog(folder / "metrics.jsonl")
-            if not checkpoint.exists:
-                log.rewind(0)
-            seconds = run.fit(method, run.benchmark.tasks[index], checkpoint, log)
-            reuse.keep(method, index, log.since(0), seconds)
-            checkpoint.clear()
-            (folder / "metrics.jsonl").unlink(missing_ok=True)
-        _remove_empty(folder)
+        run.learn_apart(_same_conditions(run, index, key), index)
 
 
 def measure(run: BenchmarkRun, index: int) -> None:
@@ -126,11 +109,3 @@ def _same_conditions(run: BenchmarkRun, index: int, key: str) -> Reuse:
             "same versions and the same shared folders"
         )
     return reuse
-
-
-def _remove_empty(folder: Path) -> None:
-    """Remove a folder in which nothing is left."""
-    try:
-        folder.rmdir()
-    except OSError:
-        return

@@ -71,6 +71,7 @@ class RunContent(_Part):
     data: dict[str, str] = Field(default_factory=dict)
     directory: str | None = None
     threads: Annotated[int, Field(ge=1)] | None = None
+    reuse: str | None = None
 
 
 class _Test(_Part):
