@@ -19,14 +19,12 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from dpw.engine.prediction import Prediction
 from dpw.errors import InputError
 from dpw.serving.batching import Batcher, QueueFullError
-from dpw.serving.guard import Guard, refusal, unless_gone
+from dpw.serving.guard import CLIENT_GONE, Guard, refusal, unless_gone
 from dpw.serving.metrics import Metrics
 from dpw.serving.openapi import PREDICT
 from dpw.serving.requests import Asked, RefusedError, read_request
 from dpw.serving.served import ServedModel
 from dpw.serving.watching import ModelWatcher
-
-CLIENT_GONE = 499  # as other servers count a client that did not wait
 
 
 @dataclass(frozen=True)
