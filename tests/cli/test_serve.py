@@ -48,7 +48,10 @@ def check(capsys, process, address, model, picture):
     late = []
     asking = threading.Thread(target=lambda: late.append(ask(address, picture)))
     asking.start()
-    time.sleep(0.5)  # it waits for company now, and the server is asked to end
+    until = time.monotonic() + 60
+    while "dpw_images_waiting 1" not in httpx.get(f"{address}/metrics", timeout=60).text:
+        assert time.monotonic() < until
+    # It waits for company now, and the server is asked to end.
     process.send_signal(signal.SIGTERM)
     asking.join()
     assert late[0][0]["class"] == wanted[0]["class"]
