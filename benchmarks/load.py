@@ -1,6 +1,7 @@
 """How much a server loses against the model called directly, and whether it ever gives a wrong answer.
 
-    python -m benchmarks.load [--requests 20000] [--seconds 20] [--output docs-table.md]
+    python -m benchmarks.load [--requests 20000] [--seconds 20] [--rounds 3] [--processes 2]
+        [--method dpw-ridge] [--folder FOLDER]
 
 First the speed: the model called in Python with its best batch, then `dpw serve` with 32 clients, by one
 process and by two, in turns. Then the trial: as many requests as asked for while the model folder is taught
@@ -45,20 +46,22 @@ for batch in map(int, sys.argv[4].split(",")):
 """
 
 
-def prepare(folder: Path) -> tuple[Path, Path]:
-    """A model of three `mini` tasks, images of them and of a fourth one."""
+def prepare(folder: Path, method: str) -> tuple[Path, Path]:
+    """A model of three `mini` tasks, and images of four; used again where the folder has them."""
     import dpw
 
+    model, images = folder / "model", folder / "images"
+    if (model / "model.json").exists():
+        return model, images
     tasks = dpw.load_benchmark("mini", order=["signs", "flags", "materials", "digits"], shots=4).tasks
-    learner = dpw.ContinualCLIP.from_pretrained("mini", settings={"training.iterations": 20})
+    learner = dpw.ContinualCLIP.from_pretrained("mini", method, settings={"training.iterations": 20})
     for task in tasks[:3]:
         learner.learn(task)
-    model, images = folder / "model", folder / "images"
-    learner.save_pretrained(model)
-    images.mkdir()
+    images.mkdir(parents=True)
     for task in tasks:
         for index in range(IMAGES // len(tasks)):
             task.test[index].image.save(images / f"{task.name}-{index:02d}.png")
+    learner.save_pretrained(model)
     return model, images
 
 
@@ -165,8 +168,7 @@ def compare(model: Path, images: Path, seconds: float, rounds: int) -> list[str]
 
 def try_hard(model: Path, images: Path, requests: int, processes: int) -> list[str]:
     """The trial; gives what happened in lines, or ends with what went wrong."""
-    folder = model.parent / "served"
-    shutil.copytree(model, folder)
+    folder = Path(shutil.copytree(model, tempfile.mkdtemp(dir=model.parent), dirs_exist_ok=True))
     server, ended = Server(folder, processes), threading.Event()
     words = [sys.executable, "-m", "benchmarks.load_teacher", str(folder), str(images)]
     teacher = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)  # noqa: S603
@@ -183,6 +185,9 @@ def try_hard(model: Path, images: Path, requests: int, processes: int) -> list[s
     threading.Thread(target=listen, daemon=True).start()
     while not trial.expected:
         time.sleep(0.1)
+        if teacher.poll() is not None:
+            server.stop()
+            raise SystemExit("the teacher ended before it began")
 
     async def run() -> None:
         """All clients, and those who hang up."""
@@ -212,11 +217,14 @@ def main() -> int:
     options.add_argument("--seconds", type=float, default=20.0)
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--processes", type=int, default=2)
+    options.add_argument("--method", default="dpw-ridge")
+    options.add_argument("--folder", type=Path, help="keep the model here, and use it again")
     given = options.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.folder or Path(temporary)
         os.environ.setdefault("DPW_CACHE", f"{folder}/cache")
-        model, images = prepare(Path(folder))
+        model, images = prepare(folder, given.method)
         if given.rounds:
             print("\n".join(compare(model, images, given.seconds, given.rounds)), flush=True)
         lines = try_hard(model, images, given.requests, given.processes) if given.requests else []

@@ -10,7 +10,8 @@ from typing import Any
 
 import dpw
 from dpw.serving.served import revision_of
-from dpw.storage.model_folder import FILE, remove_task
+from dpw.storage.model_folder import remove_task
+from dpw.storage.model_json import FILE
 
 SECONDS = 2.0  # between two changes
 

@@ -48,7 +48,10 @@ def check(capsys, process, address, model, picture):
     late = []
     asking = threading.Thread(target=lambda: late.append(ask(address, picture)))
     asking.start()
-    time.sleep(0.5)  # it waits for company now, and the server is asked to end
+    until = time.monotonic() + 60
+    while "dpw_images_waiting 1" not in httpx.get(f"{address}/metrics", timeout=60).text:
+        assert time.monotonic() < until
+    # It waits for company now, and the server is asked to end.
     process.send_signal(signal.SIGTERM)
     asking.join()
     assert late[0][0]["class"] == wanted[0]["class"]
@@ -56,8 +59,18 @@ def check(capsys, process, address, model, picture):
     assert "Traceback" not in process.stderr.read()
 
 
+def refuse_too_much(address):
+    """A client that is in the middle of too large a request still gets the sentence."""
+    for _ in range(5):
+        pieces = (bytes(100_000) for _ in range(60))
+        kind = {"content-type": "application/json"}
+        refused = httpx.post(f"{address}/predict", content=pieces, headers=kind, timeout=60)
+        assert (refused.status_code, "at most 4 MB" in refused.json()["error"]) == (413, True)
+
+
 def test_a_served_model_answers_like_dpw_predict_and_ends_well(capsys, saved, picture):
-    with serving(saved[1], "--wait", 2000) as (process, address):
+    with serving(saved[1], "--wait", 2000, "--max-megabytes", 4) as (process, address):
+        refuse_too_much(address)
         check(capsys, process, address, saved[1], picture)
 
 

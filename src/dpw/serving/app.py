@@ -19,14 +19,12 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from dpw.engine.prediction import Prediction
 from dpw.errors import InputError
 from dpw.serving.batching import Batcher, QueueFullError
-from dpw.serving.guard import Guard, refusal, unless_gone
+from dpw.serving.guard import CLIENT_GONE, Guard, refusal, unless_gone
 from dpw.serving.metrics import Metrics
 from dpw.serving.openapi import PREDICT
 from dpw.serving.requests import Asked, RefusedError, read_request
 from dpw.serving.served import ServedModel
 from dpw.serving.watching import ModelWatcher
-
-CLIENT_GONE = 499  # as other servers count a client that did not wait
 
 
 @dataclass(frozen=True)
@@ -88,10 +86,12 @@ class Service:
             raise RefusedError(413, f"too many classes in one request: give at most {self.limits.classes}")
         model.candidates(asked.question)  # what cannot be asked is refused before anything is decoded
         self.batcher.reserve(len(asked.images))
+        self._note()
         try:
             answers = await unless_gone(request, self._answers(model, asked))
         finally:
             self.batcher.release(len(asked.images))
+            self._note()
         if answers is None:
             return Response(status_code=CLIENT_GONE)
         if all(one.error is not None for one in answers):
@@ -128,12 +128,16 @@ class Service:
         }
 
     def numbers(self) -> str:
-        """The metrics, with what others count brought up to date."""
+        """The metrics of all processes."""
+        self._note()
+        return self.metrics.text()
+
+    def _note(self) -> None:
+        """Bring what others count up to date, where all processes can read it."""
         self.metrics.set("dpw_images_waiting", self.batcher.accepted)
         self.metrics.set("dpw_model_reloads_total", self.watcher.reloads)
         self.metrics.set("dpw_model_refusals_total", self.watcher.refusals)
         self.metrics.set("dpw_tasks", len(self.watcher.current.learner.tasks))
-        return self.metrics.text()
 
 
 def make_app(

@@ -6,8 +6,8 @@ import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
 
 from dpw.serving.metrics import Metrics
 from dpw.serving.requests import RefusedError
@@ -20,6 +20,9 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 OPEN = ("/", "/docs", "/healthz", "/readyz", "/openapi.json")  # needs no token: says nothing of anybody's
+
+CLIENT_GONE = 499  # as other servers count a client that did not wait
+LINGER_SECONDS = 2.0  # in which the rest of a refused request is read
 
 
 class Guard:
@@ -34,21 +37,28 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        read = 0
+        read, whole, status = 0, False, 200
 
         async def limited() -> MutableMapping[str, Any]:
             """Give the body on, as far as it may go."""
-            nonlocal read
+            nonlocal read, whole
             message = await receive()
             read += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
             if read > self.most_bytes:
                 raise self._too_large()
             return message
 
         async def counted(message: MutableMapping[str, Any]) -> None:
-            """Note the status on its way out."""
+            """Note the status; a refusal goes out before the rest of its request is thrown away."""
+            nonlocal status
             if message["type"] == "http.response.start":
-                self.metrics.status(message["status"])
+                status = message["status"]
+                self.metrics.status(status)
+            elif status >= 400 and not whole and not message.get("more_body", False):
+                await send({**message, "more_body": True})
+                await _throw_away(receive, self.most_bytes)
+                message = {"type": "http.response.body", "body": b""}
             await send(message)
 
         try:
@@ -56,6 +66,8 @@ class Guard:
             await self.app(scope, limited, counted)
         except RefusedError as refused:
             await refusal(refused)(scope, receive, counted)
+        except ClientDisconnect:
+            await Response(status_code=CLIENT_GONE)(scope, receive, counted)
         except Exception:
             log.exception("a request to %s failed", scope.get("path"))
             await refusal(RefusedError(500, "the server failed: its log says why"))(scope, receive, counted)
@@ -76,6 +88,16 @@ class Guard:
         return RefusedError(
             413, f"the request is too large: send at most {self.most_bytes / 1e6:g} MB at once"
         )
+
+
+async def _throw_away(receive: Receive, most_bytes: int) -> None:
+    """Read what a refused client still sends, for a while: a connection closed at once loses the sentence."""
+    try:
+        async with asyncio.timeout(LINGER_SECONDS):
+            while most_bytes > 0 and (message := await receive()).get("more_body", False):
+                most_bytes -= len(message["body"])
+    except TimeoutError:
+        pass
 
 
 def refusal(error: RefusedError) -> JSONResponse:

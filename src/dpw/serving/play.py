@@ -34,7 +34,7 @@ CSS = """
 .dpw-bad { color: #b3261e; font-weight: 600; }
 .dark .dpw-bad { color: #ff8a80; }
 meter, progress { width: 100%; height: .8rem; }
-td meter { width: 8rem; }
+td meter { width: min(8rem, 18vw); }
 .gradio-container {
   --font: system-ui, sans-serif; --font-mono: ui-monospace, monospace; font-family: var(--font);
 }
@@ -97,7 +97,7 @@ def build(desk: Desk) -> Any:
 def _add_asking(desk: Desk) -> None:
     """Images in, answers out, and why."""
     files = gr.File(
-        label="Drop images here", file_count="multiple", file_types=["image"], elem_id="files", height=140
+        label="Drop images here", file_count="multiple", file_types=["image"], elem_id="files", height=200
     )
     with gr.Row():
         classes = gr.Textbox(

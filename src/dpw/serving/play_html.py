@@ -112,13 +112,13 @@ def tasks_html(tasks: Sequence[Mapping[str, Any]]) -> str:
         f"<td>{escape(', '.join(task['classes'][:12]))}{' …' if len(task['classes']) > 12 else ''}</td></tr>"
         for task in tasks
     )
-    return _table(("task", "classes", ""), rows)
+    return _table(("task", "classes", "their names"), rows)
 
 
 def gathered_html(images: Mapping[str, Sequence[str]]) -> str:
     """The classes that were added so far."""
     if not images:
-        return sentence("no class yet: name one, drop its images, press Add")
+        return sentence("no class yet: name one, drop its images, press Add class")
     items = "".join(f"<li><b>{escape(name)}</b>: {len(files)} images</li>" for name, files in images.items())
     return f"<ul>{items}</ul>"
 

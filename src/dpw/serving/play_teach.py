@@ -14,7 +14,7 @@ Guard = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 def add_forgetting(desk: Desk, shown: Any, guard: Guard) -> Any:
     """A choice of tasks and a question before one is forgotten; gives the choice."""
-    which = gr.Dropdown([], label="Task", elem_id="forget-which")
+    which = gr.Dropdown([], label="Task to forget", elem_id="forget-which")
     ask = gr.Button("Forget this task …", elem_id="forget")
     with gr.Group(visible=False, elem_id="forget-question") as question:
         words = gr.Markdown()
@@ -47,7 +47,9 @@ def add_forgetting(desk: Desk, shown: Any, guard: Guard) -> Any:
 
 def add_teaching(desk: Desk, changed: list[Any]) -> None:
     """Classes are gathered one after another, then learned as one task with its progress shown."""
-    gr.Markdown("Name a class, drop some of its images, press *Add*; then teach all classes as one task.")
+    gr.Markdown(
+        "Name a class, drop some of its images, press *Add class*; then teach all classes as one task."
+    )
     with gr.Row():
         with gr.Column():
             label = gr.Textbox(label="Class", placeholder="crow", elem_id="teach-class")
@@ -56,7 +58,7 @@ def add_teaching(desk: Desk, changed: list[Any]) -> None:
                 file_count="multiple",
                 file_types=["image"],
                 elem_id="teach-files",
-                height=140,
+                height=200,
             )
             add = gr.Button("Add class", elem_id="teach-add")
         with gr.Column():
@@ -72,7 +74,7 @@ def add_teaching(desk: Desk, changed: list[Any]) -> None:
     def gather(so_far: dict[str, list[str]], word: str, paths: list[str] | None) -> tuple[Any, ...]:
         """Add one class."""
         if not word.strip() or not paths:
-            note = html.sentence("name a class and drop its images, then press Add", bad=True)
+            note = html.sentence("name a class and drop its images, then press Add class", bad=True)
             return so_far, html.gathered_html(so_far), word, paths, note
         more = {**so_far, word.strip(): [*so_far.get(word.strip(), []), *paths]}
         return more, html.gathered_html(more), "", None, ""
