@@ -36,13 +36,18 @@ def section(program: str, named: tuple[str, Any]) -> str:
     name, command = named
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     usage = " ".join([program, name, *(argument_form(argument) for argument in arguments)])
-    lines = [f"\n## `{usage}`\n", f"{command.help}\n"]
+    lines = [f"\n## `{usage}`\n", f"{plain(command.help)}\n"]
     for parameter in command.params:
         if parameter.param_type_name == "argument":
-            lines.append(f"- `{parameter.name.upper()}`: {parameter.help}")
+            lines.append(f"- `{parameter.name.upper()}`: {plain(parameter.help)}")
         elif parameter.name != "help":
-            lines.append(f"- `{'`, `'.join(parameter.opts)}`: {parameter.help}{default_of(parameter)}")
+            lines.append(f"- `{'`, `'.join(parameter.opts)}`: {plain(parameter.help)}{default_of(parameter)}")
     return "\n".join(lines) + "\n"
+
+
+def plain(text: str) -> str:
+    """A sentence of the help whose stars stay stars."""
+    return text.replace("*", "\\*")
 
 
 def argument_form(argument: Any) -> str:

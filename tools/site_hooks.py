@@ -16,6 +16,10 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+# What a docstring calls W^G, s_cls or h', outside code and formulas.
+SYMBOL = re.compile(
+    r"<(pre|code|math|nav)\b.*?</\1>|<[^>]*>|(?<![\w'])(?:[A-Z][_^][A-Z]|s_cls|h')(?!\w)", flags=re.DOTALL
+)
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', flags=re.DOTALL)
 
 
@@ -56,8 +60,19 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Turn formulas into MathML."""
-    return FORMULA.sub(lambda found: formula(found[3], block=found[2] == "["), html)
+    """Turn formulas, and the paper's symbols in plain sentences, into MathML."""
+    drawn = FORMULA.sub(lambda found: formula(found[3], block=found[2] == "["), html)
+    return SYMBOL.sub(lambda found: found[0] if found[0].startswith("<") else symbol(found[0]), drawn)
+
+
+def symbol(name: str) -> str:
+    """A symbol of the paper, written as in a docstring, as MathML.
+
+    Example:
+        >>> symbol("s_cls") == formula(r"s_{\\mathrm{cls}}")
+        True
+    """
+    return formula(name.replace("cls", r"{\mathrm{cls}}"))
 
 
 def formula(latex: str, block: bool = False) -> str:

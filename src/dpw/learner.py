@@ -7,6 +7,7 @@ from typing import Any, get_args
 import torch
 
 from dpw.clip.backbone import Backbone
+from dpw.clip.pretrained import find_clip
 from dpw.data.pixels import PixelCache, cache_folder
 from dpw.data.prompts import DEFAULT_TEMPLATE
 from dpw.data.protocol import Setting
@@ -102,6 +103,7 @@ class ContinualCLIP(Predictor):
             if method is not None and method != loaded.name:
                 raise InputError(f"{folder} was learned by method {loaded.name!r}, not {method!r}")
         else:
+            find_clip(str(clip), model_too=backbone is None)
             name = method or FOLDER_METHOD
             suited = METHODS[name].folder_settings if name in METHODS and preset == "default" else {}
             config = configure(name, preset, {**suited, **(settings or {})}, clip=str(clip))

@@ -38,7 +38,7 @@ def test_bad_model_folders_get_one_sentence(folder, tmp_path):
     assert "truncated" in broken(lambda f: (f / "model.safetensors").write_bytes(b""))
     assert "preprocessor_config" in broken(lambda f: (f / "preprocessor_config.json").unlink())
     assert "tokeniser" in broken(lambda f: [path.unlink() for path in f.glob("*token*")])
-    with pytest.raises(InputError, match="no CLIP model at"):
+    with pytest.raises(InputError, match="there is no CLIP at"):
         Backbone.from_pretrained(tmp_path / "absent")
 
 

@@ -74,6 +74,31 @@ def test_in_a_browser(site):
         assert "cut off: table wide" in said
 
 
+def test_the_search_finds_pages_without_a_server(site):
+    pytest.importorskip("playwright")
+    looking = tool("look_at_site")
+    if looking.find_browser() is None:
+        pytest.skip("no browser is installed")
+    with looking.browser() as started:
+        view = started.new_page()
+        view.goto((site / "index.html").as_uri())
+        view.fill(".md-search__input", "prefix_length")
+        view.wait_for_selector(".md-search-result__item a", timeout=60_000)
+        assert "settings.html" in " ".join(
+            one.get_attribute("href") for one in view.query_selector_all(".md-search-result__link")
+        )
+
+
+def test_symbols_in_sentences_are_formulas_but_not_in_code():
+    hooks = tool("site_hooks")
+    drawn = hooks.on_page_content(
+        "<p>Where W^G starts, <code>W^G</code>, of heads h' <a href='X_Y'>by s_cls</a></p>"
+    )
+    assert drawn.count("<math") == 3
+    assert "<code>W^G</code>" in drawn
+    assert "href='X_Y'" in drawn
+
+
 def test_docstrings_are_adapted():
     adapted = tool("site_docstrings").adapted
     together = "Args:\n    low, high: bounds,\n        both.\n\nExample:\n    >>> 1"

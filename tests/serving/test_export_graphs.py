@@ -8,6 +8,7 @@ from dpw.data.images import Images
 from dpw.errors import InputError
 from dpw.methods import Candidates
 from dpw.serving.export_graphs import graph_of
+from tests.helpers.families import family_backbone
 from tests.helpers.toy_methods import learn, stripes, toy_method, toy_task
 
 EXPORTED = ["dpw-ridge", "dpw", "dpw-reduced", "diki", "zero-shot", "finetune", "wise-ft"]
@@ -22,8 +23,8 @@ def pixels():
     return torch.from_numpy(np.concatenate([noise[:1], *own, noise[1:]]))
 
 
-def learned(name, **settings):
-    method = toy_method(name, **settings)
+def learned(name, backbone=None, **settings):
+    method = toy_method(name, backbone=backbone, **settings)
     for task in TASKS:
         learn(method, toy_task(task))
     return method.eval()
@@ -37,7 +38,17 @@ def questions(method):
 
 @pytest.mark.parametrize("name", EXPORTED)
 def test_a_graph_answers_as_its_method(name, pixels):
-    method = learned(name)
+    check(learned(name), pixels)
+
+
+@pytest.mark.parametrize("name", ["dpw-ridge", "dpw"])
+@pytest.mark.parametrize("family", ["metaclip_2", "siglip", "chinese_clip", "altclip"])
+def test_a_graph_of_every_family_answers_as_its_method(family, name, pixels):
+    check(learned(name, family_backbone(family)), pixels)
+
+
+def check(method, pixels):
+    """Compare a graph with its method on every question."""
     graph = graph_of(method)
     with torch.inference_mode():
         for number, candidates in questions(method):

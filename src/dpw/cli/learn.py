@@ -76,8 +76,7 @@ def learn(
 ) -> None:
     """Teach a model the images of a folder; the same command again continues what was interrupted.
 
-    Rate and length are found on the images themselves. A fifth of a plain folder is kept apart to say how
-    well it went.
+    Rate and length are found on the images; a fifth of a plain folder is kept apart to say how well it went.
     """
     from dataclasses import asdict
 

@@ -88,7 +88,7 @@ def refuse_no_model(model: str, backbone: str | None, *, among_learned: bool) ->
     from dpw.storage.model_json import is_model, read_model
 
     if not is_model(Path(model)):
-        find_clip(backbone or model)
+        find_clip(backbone or model, model_too=backbone is None)
         learned = []
     else:
         learned = read_model(Path(model))["tasks"]

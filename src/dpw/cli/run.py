@@ -310,12 +310,13 @@ def _show(results: list[dict[str, Any]], as_json: bool) -> None:
     say(f"{first['benchmark']}, {first['setting']}, protocol {first['protocol']}, {first['model']}")
     by_shots = len({result["shots"] for result in results}) > 1
     heading = f"{'shots':>7}" if by_shots else ""
-    names = "".join(f"{name:>12}" for name in MAIN_METRICS)
-    say(f"{'method':<18}{heading}{'seed':>5}{names}{'learned':>12}")
+    widths = {name: max(8, len(name) + 2) for name in MAIN_METRICS}  # the table fits 80 columns
+    names = "".join(f"{name:>{width}}" for name, width in widths.items())
+    say(f"{'method':<13}{heading}{'seed':>5}{names}{'learned':>11}")
     for result in results:
-        values = "".join(f"{_percent(result['metrics'][name]):>12}" for name in MAIN_METRICS)
+        values = "".join(f"{_percent(result['metrics'][n]):>{width}}" for n, width in widths.items())
         few = f"{result['shots']:>7}" if by_shots else ""
-        say(f"{result['method']:<18}{few}{result['seed']:>5}{values}{result['parameters']:>12,}")
+        say(f"{result['method']:<13}{few}{result['seed']:>5}{values}{result['parameters']:>11,}")
     for result in results:
         say(f"{result['method']}: {result['folder']}/results.json")
 

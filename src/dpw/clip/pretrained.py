@@ -66,16 +66,20 @@ def transformers_model(name_or_folder: str) -> Any:
     return _load(find_clip(name_or_folder) or fetch(name_or_folder), name_or_folder)[0].eval()
 
 
-def find_clip(name_or_folder: str) -> Path | None:
-    """The folder of a CLIP, looked over; None for a hub name. Anything else is refused, without torch."""
+def find_clip(name_or_folder: str, *, model_too: bool = False) -> Path | None:
+    """The folder of a CLIP, looked over; None for a hub name. Anything else is refused, without torch.
+
+    `model_too` says that a model of dpw might have stood there as well, so that the refusal names both.
+    """
     folder = EMBEDDED.get(name_or_folder, Path(name_or_folder))
     if folder.is_dir():
         check_folder(folder)
         return folder
     if HUB_NAME.fullmatch(name_or_folder) and not folder.exists():
         return None
+    kind, first = ("model", "a folder that 'dpw learn' made, or a CLIP: ") if model_too else ("CLIP", "")
     raise InputError(
-        f"no CLIP model at {name_or_folder!r}: give 'mini', a folder with config.json and "
+        f"there is no {kind} at {name_or_folder!r}: give {first}'mini', a folder with config.json and "
         "model.safetensors, or a hub name such as openai/clip-vit-base-patch16"
     )
 

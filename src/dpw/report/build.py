@@ -144,7 +144,10 @@ class _Writer:
 
     def losses(self) -> Picture:
         """Forgetting and zero-shot loss."""
-        caption = "Lower is better; a bar below zero means that learning other tasks helped."
+        caption = (
+            "Above what was lost after a task was learned, below what was lost before. Lower is better; a "
+            "bar below zero means that learning other tasks helped."
+        )
         return self.picture(
             figures.losses(self.section), "losses", "forgetting and zero-shot loss by task", caption
         )

@@ -129,9 +129,9 @@ def losses(section: Section) -> "Figure":
         }
         forgotten = {group.label: group.per_task("forgetting") for group in section.groups}
         _bars(axes[0], forgotten, section)
-        axes[0].set_title("Forgetting: fall from a task's best accuracy to its last")
+        axes[0].set_title("Forgetting: fall from best to last accuracy")
         _bars(axes[1], lost, section)
-        axes[1].set_title("Zero-shot loss: fall below plain CLIP before a task is learned")
+        axes[1].set_title("Zero-shot loss: fall below plain CLIP")
         label_ticks(axes[1], section.tasks, None)
         for axis in axes:
             axis.set_ylabel("points")

@@ -43,6 +43,8 @@ def summary(section: Section) -> Table:
         else "No figures are published for this benchmark in this form."
     )
     header = ("Method", *map(heading, METRICS), "Parameters", "Seeds", "From")
+    if not section.published:  # then all of them are from this report
+        header, rows = header[:-1], [row[:-1] for row in rows]
     return Table("summary", "Summary", header, tuple(rows), note)
 
 

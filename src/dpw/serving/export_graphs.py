@@ -246,7 +246,8 @@ def _blocks(method: Method) -> list[nn.Module]:
     if isinstance(method, DPW):
         assert method.down_image is not None
         downs = enumerate(method.down_image.detach())
-        return [DPWBlock(towers, block, down, method.config) for block, down in downs]
+        has_cls = method.backbone.family.images.class_tokens > 0
+        return [DPWBlock(towers, block, down, method.config, has_cls) for block, down in downs]
     heads = method.backbone.image_shape.heads
     prefixes = [zip(tower.keys.detach(), tower.values.detach(), strict=True) for tower in towers]
     return [

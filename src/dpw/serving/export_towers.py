@@ -16,7 +16,7 @@ from dpw import functional as paper
 from dpw.clip.adaptation import Adaptation
 from dpw.clip.backbone import Backbone
 from dpw.clip.blocks import run_blocks
-from dpw.clip.sequences import AllTokens, FirstToken, Positions
+from dpw.clip.sequences import AllTokens, Positions
 from dpw.methods.dpw.config import DPWConfig
 from dpw.methods.dpw.tower import DPWTower
 
@@ -32,38 +32,43 @@ class FrozenPass(NamedTuple):
 
 
 class ImageTower(nn.Module):
-    """The image half of a CLIP, without its text half, so that a graph holds no weight it does not need."""
+    """The image half of a CLIP, without its text half, so that a graph holds no weight it does not need.
+
+    It has the names that the description of a family looks for in a whole CLIP.
+    """
 
     def __init__(self, backbone: Backbone) -> None:
         """Take the weights of a backbone."""
         super().__init__()
-        self.vision, self.projection = backbone.clip.vision_model, backbone.clip.visual_projection
-        self.normalized = backbone.normalized
+        self.vision_model = backbone.clip.vision_model
+        self.visual_projection = getattr(backbone.clip, "visual_projection", None)  # SigLIP has none
+        self.ends, self.normalized = backbone.family.images, backbone.normalized
 
     def embed(self, pixels: Tensor) -> Tensor:
         """uint8 pixels `(B, 3, H, W)` to what goes into the first block."""
-        embedded: Tensor = self.vision.pre_layrnorm(self.vision.embeddings(self.normalized(pixels)))
-        return embedded
+        return self.ends.enter(self, self.vision_model.embeddings(self.normalized(pixels)))
 
     def frozen(self, pixels: Tensor, patches: bool) -> FrozenPass:
         """Plain CLIP; `patches` says whether those of the last block are asked for."""
-        layers, embedded = list(self.vision.encoder.layers), self.embed(pixels)
+        layers, embedded = list(self.vision_model.encoder.layers), self.embed(pixels)
         tokens, half = AllTokens(embedded.shape[1]), max(len(layers) // 2, 1)
         middle = run_blocks(layers[:half], embedded, None, tokens, tokens, False)
-        end = tokens if patches or len(layers) == half else FirstToken()
+        end = tokens if patches or len(layers) == half else self.ends.last_block(embedded.shape[1], None)
         last = run_blocks(layers[half:], middle, None, tokens, end, False)
-        mean = last[:, 1:].mean(dim=1) if patches else None
-        patches, feature = middle[:, 1:], self.project(last[:, 0])
-        return FrozenPass(embedded, patches.mean(dim=1), patches.std(dim=1, correction=0), feature, mean)
+        first = self.ends.class_tokens
+        mean, inner = last[:, first:].mean(dim=1) if patches else None, middle[:, first:]
+        spread = inner.std(dim=1, correction=0)
+        return FrozenPass(embedded, inner.mean(dim=1), spread, self.pool(last), mean)
 
     def features(self, embedded: Tensor, adaptation: Adaptation | None = None) -> Tensor:
-        """Normalised image features `(B, E)`; only [CLS] goes through the last block."""
-        layers, tokens = list(self.vision.encoder.layers), AllTokens(embedded.shape[1])
-        return self.project(run_blocks(layers, embedded, adaptation, tokens, FirstToken(), False)[:, 0])
+        """Normalised image features `(B, E)`; only what they are read from goes through the last block."""
+        layers, count = list(self.vision_model.encoder.layers), embedded.shape[1]
+        end = self.ends.last_block(count, None)
+        return self.pool(run_blocks(layers, embedded, adaptation, AllTokens(count), end, False))
 
-    def project(self, h: Tensor) -> Tensor:
-        """[CLS] tokens `(B, D)` to normalised features."""
-        return F.normalize(self.projection(self.vision.post_layernorm(h)), dim=-1)
+    def pool(self, h: Tensor) -> Tensor:
+        """Tokens after the last block to normalised features, as the family reads them."""
+        return F.normalize(self.ends.pool(self, h), dim=-1)
 
 
 class Taken(NamedTuple):
@@ -111,12 +116,19 @@ class DPWBlock(nn.Module):
     cls_mean: Tensor
     cls_var: Tensor
 
-    def __init__(self, towers: Sequence[DPWTower], block: int, down: Tensor, config: DPWConfig) -> None:
+    def __init__(
+        self,
+        towers: Sequence[DPWTower],
+        block: int,
+        down: Tensor,
+        config: DPWConfig,
+        has_cls_token: bool = True,
+    ) -> None:
         """Stack the tasks; one with fewer heads repeats each, which changes no number."""
         super().__init__()
         self.heads = math.lcm(*(tower.heads for tower in towers))
         self.own_slice = config.own_slice and all(tower.heads == self.heads for tower in towers)
-        self.strict = config.strict_filter
+        self.strict, self.has_cls_token = config.strict_filter, has_cls_token
         width = towers[0].values.shape[-1]
         values = torch.stack([tower.values[block] for tower in towers])
         scale = config.adapter_scale
@@ -161,7 +173,8 @@ class DPWBlock(nn.Module):
         g, total = paper.conditional_norm(scores)
         if taken.filtered is not None:
             mean, var = rows_of(self.cls_mean, task), rows_of(self.cls_var, task)
-            cutoff = paper.gaussian_cutoff(scores[:, :, 0], mean, var).unsqueeze(2)
+            whole = paper.image_scores(scores, self.has_cls_token)
+            cutoff = paper.gaussian_cutoff(whole, mean, var).unsqueeze(2)
             cutoff = cutoff * taken.filtered.view(-1, 1, 1, 1)
             g = paper.conditional_filter(g, cutoff, self.strict)
         delta = paper.residual_weight(total)

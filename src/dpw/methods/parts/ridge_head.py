@@ -2,8 +2,8 @@
 
 An image is seen in several views, such as its frozen feature f and mean and spread of its frozen patch tokens
 after the middle block; a is its feature adapted by the task. g and h are frozen and adapted unit text
-features, s CLIP's logit scale, and z the views side by side, each centred and scaled to mean squared length one on the
-training images:
+features, s CLIP's logit scale, and z the views side by side, each centred and scaled to mean squared length
+one on the training images:
 
     prior(x)  = Σ_m v_m · softmax(T_m · s · f·gᵀ)          zero-shot CLIP at a mixture of temperatures
     head(x)   = prior(x) + k(z, landmarks) · A             ridge regression of one-hot − prior
