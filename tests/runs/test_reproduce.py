@@ -92,3 +92,9 @@ def test_the_table_stands_beside_the_printed_one(tmp_path):
     missing = dict(zip(header, rows[0], strict=True))
     assert (missing["seeds"], missing["last found"], missing["last printed"]) == ("0", "-", "86.4")
     json.dumps(rows)
+
+
+def test_printed_times_stand_beside_the_measured_ones(tmp_path):
+    for table, seconds in (("throughput", ["2147", "226", "188", "196"]), ("heads", ["-"] * 4)):
+        header, *rows = result_rows(Reproduction(table, tmp_path), table)
+        assert [dict(zip(header, row, strict=True))["printed, s"] for row in rows] == seconds
