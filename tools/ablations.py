@@ -1,7 +1,7 @@
-"""Make the paper's analysis tables on `mini` and write them into docs/ablations.md: `python tools/ablations.py`.
+"""The paper's analysis tables on `mini`, written into docs/ablations.md: `python tools/ablations.py`.
 
-Finished runs are not repeated and interrupted ones go on, so the command may be stopped at any time; what is not
-finished is left out of the page, which says how many seeds each row has. `--jobs 0` only writes the page.
+Finished runs are not repeated and interrupted ones go on, so the command may be stopped at any time. What is
+not finished is left out of the page, which says how many seeds each row has. `--jobs 0` only writes the page.
 """
 
 import argparse
