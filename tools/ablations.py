@@ -58,8 +58,8 @@ def run_all(options: argparse.Namespace) -> list[str]:
     errors: list[str] = []
     for table in options.tables.split(",") if options.jobs else ():
         with ThreadPoolExecutor(options.jobs) as pool:
-            done = pool.map(lambda seed, name=table: run_seed(name, seed, options), options.seeds.split(","))
-            errors += [error for error in done if error]
+            begun = [pool.submit(run_seed, table, seed, options) for seed in options.seeds.split(",")]
+            errors += [error for future in begun if (error := future.result())]
     return errors
 
 

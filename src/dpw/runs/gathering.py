@@ -131,7 +131,8 @@ class Group:
     @property
     def extra_data(self) -> bool | None:
         """Whether the method looked at data beyond the tasks; None where an older result does not say."""
-        return self.first.get("extra_data")
+        found: bool | None = self.first.get("extra_data")
+        return found
 
     @property
     def parameters(self) -> float:
