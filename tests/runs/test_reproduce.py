@@ -23,14 +23,14 @@ def test_runs_are_those_that_dpw_run_would_make(tmp_path):
     plan = Reproduction("condact", tmp_path, data_root="DATA", seeds=(1, 2))
     runs = plan.runs()
     assert len(runs) == 8
-    config = runs[0].config
+    config = runs[2].config
     assert (config.benchmark, config.preset, config.protocol, config.seed) == (
         "mtil",
-        "ablation/softmax",
+        "ablation/sigmoid",
         "coop",
         1,
     )
-    assert runs[0].folder == tmp_path / "mtil-coop" / "dpw-ablation-softmax-seed1"
+    assert runs[2].folder == tmp_path / "mtil-coop" / "dpw-ablation-sigmoid-seed1"
     assert {run.state for run in runs} == {"missing"}
 
 
