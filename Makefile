@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test test-cluster test-real demo table lint types unit soak fuzz slow load browser bench bench-quick bench-start bench-many site notebooks release-check format clean gallery
+.PHONY: test test-cluster test-real demo table ablations lint types unit soak fuzz slow load browser bench bench-quick bench-start bench-many site notebooks release-check format clean gallery
 
 test: lint types unit
 
@@ -39,6 +39,10 @@ demo: $(STAMP)
 # Every method on mini with three seeds, and docs/results.md from the results; may be stopped and goes on.
 table: $(STAMP)
 	$(BIN)/python tools/table.py
+
+# The paper's analysis tables on mini with three seeds, and docs/ablations.md from them; may be stopped and goes on.
+ablations: $(STAMP)
+	$(BIN)/python tools/ablations.py
 
 # Hundreds of kills and power cuts over six methods and `learn`; see docs/reliability.md.
 soak: $(STAMP)

@@ -4,18 +4,17 @@
 
 A method's class docstring is its page in docs/methods/; presets and settings are taken from what it
 registered, and the meaning of a setting from the sentence below its field. docs/settings.md holds what all
-methods share; src/dpw/cli/methods.json is what `dpw methods` shows. A test holds the files to this.
+methods share; src/dpw/methods/catalog.json is what `dpw methods` shows. A test holds the files to this.
 """
 
 import inspect
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
-from dpw.cli.methods import DESCRIBED, shown
+from dpw.cli.methods import shown
 from dpw.methods import METHODS
-from dpw.methods.catalog import FILE, registered
+from dpw.methods.catalog import FILE, Setting
 from dpw.methods.config import MethodConfig
 from dpw.methods.description import describe, settings_of
 
@@ -47,32 +46,29 @@ def page(name: str) -> str:
     entry = describe(name)
     parts = [
         f"# {name}",
-        f"*{entry['summary']}*",
-        f"Status: {entry['status']}.",
+        f"*{entry.summary}*",
+        f"Status: {entry.status}.",
         inspect.cleandoc(METHODS[name].__doc__ or ""),
     ]
-    presets = [preset for preset in entry["presets"] if preset != "default"]
+    presets = [preset for preset in entry.presets if preset != "default"]
     if presets:
         parts.append("Presets: " + ", ".join(f"`{preset}`" for preset in presets) + ".")
-    parts += ["## Settings", settings_table(entry["settings"])]
+    parts += ["## Settings", settings_table(entry.settings)]
     return "\n\n".join(parts) + "\n"
 
 
-def settings_table(settings: list[dict[str, Any]]) -> str:
+def settings_table(settings: list[Setting]) -> str:
     """Settings with default, possible values and meaning."""
-    rows = [
-        f"| `{one['name']}` | `{shown(one['default'])}` | {one['values']} | {one['meaning']} |"
-        for one in settings
-    ]
+    rows = [f"| `{one.name}` | `{shown(one.default)}` | {one.values} | {one.meaning} |" for one in settings]
     return "\n".join(["| setting | default | values | meaning |", "|---|---|---|---|", *rows])
 
 
 def settings_page() -> str:
     """All settings: those of every method once, then each method's own."""
-    common = [one for one in describe("dpw")["settings"] if one["name"] in SHARED]
+    common = [one for one in describe("dpw").settings if one.name in SHARED]
     parts = [SETTINGS + settings_table(common)]
     for name in sorted(METHODS):
-        own = [one for one in describe(name)["settings"] if one["name"] not in SHARED]
+        own = [one for one in describe(name).settings if one.name not in SHARED]
         if own:
             parts.append(f"## {name}\n\n[What it does](methods/{name}.md)\n\n{settings_table(own)}")
     return "\n\n".join(parts) + "\n"
@@ -87,20 +83,15 @@ def index() -> str:
     return "\n".join([head, "| method | what it is |", "|---|---|", *rows]) + "\n"
 
 
-def described() -> str:
-    """What `dpw methods` shows, one setting a line."""
+def catalog() -> str:
+    """What can be said of all methods without importing one, a setting a line."""
     entries = []
     for name in sorted(METHODS):
-        entry = describe(name)
-        settings = ",\n".join(f"    {json.dumps(one)}" for one in entry.pop("settings"))
-        entries.append(f'{json.dumps(entry)[:-1]},\n  "settings": [\n{settings}\n  ]}}')
-    return "[\n" + ",\n".join(entries) + "\n]\n"
-
-
-def catalog() -> str:
-    """What `dpw methods` reads without importing a method."""
-    entries = {name: entry._asdict() for name, entry in registered().items()}
-    return json.dumps(entries, indent=1) + "\n"
+        values = describe(name).as_json()
+        settings = ",\n".join(f"    {json.dumps(one)}" for one in values.pop("settings"))
+        words = json.dumps(values)[:-1]
+        entries.append(f'{json.dumps(name)}: {words},\n  "settings": [\n{settings}\n  ]}}')
+    return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
 def pages() -> dict[Path, str]:
@@ -110,7 +101,6 @@ def pages() -> dict[Path, str]:
     return {
         **found,
         **{DOCS / name: text for name, text in more.items()},
-        DESCRIBED: described(),
         FILE: catalog(),
     }
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LARGEST = {".whl": 15e6, ".gz": 25e6}  # bytes
-NEEDED = ("dpw/py.typed", "dpw/clip/mini/config.json", "dpw/cli/methods.json")
+NEEDED = ("dpw/py.typed", "dpw/clip/mini/config.json", "dpw/methods/catalog.json")
 MAKE_IMAGES = """
 from pathlib import Path
 from dpw.benchmarks.mini import tasks

@@ -23,7 +23,7 @@ def test_a_method_that_does_not_exist_is_one_sentence(capsys):
 
 
 def test_methods_of_other_packages_are_asked_too(capsys, monkeypatch):
-    monkeypatch.setattr("dpw.cli.methods.entry_points", lambda **_: ["one of another package"])
+    monkeypatch.setattr("dpw.methods.catalog.entry_points", lambda **_: ["one of another package"])
     code, out, _ = dpw(capsys, "methods")
     assert code == 0
     assert "zero-shot" in out

@@ -37,3 +37,6 @@ def test_mistakes_are_one_sentence(tmp_path, capsys):
     code, _, err = dpw(capsys, "reproduce", "heads", "--benchmark", "mtil", "--output", tmp_path)
     assert code == 2
     assert "only mini can stand in" in err
+    code, _, err = dpw(capsys, "reproduce", "heads", *MINI, "--seeds", "-1", "--output", tmp_path)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--seeds -1 has a number below 0" in err

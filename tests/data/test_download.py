@@ -185,6 +185,16 @@ def test_an_archive_inside_an_archive(server, tmp_path):
     assert (tmp_path / "dtd" / "101" / "a.jpg").read_bytes() == b"a"
 
 
+def test_a_second_address_is_asked_where_the_first_has_no_such_file(server, tmp_path):
+    there = one_file(server, md5=hashlib.md5(CONTENT, usedforsecurity=False).hexdigest())
+    moved = dataclasses.replace(there, url=f"{server.url}/old/data.bin", second=there.url)
+    assert fetch(moved, tmp_path, silent).read_bytes() == CONTENT
+    nowhere = dataclasses.replace(moved, second=f"{server.url}/older/data.bin")
+    (tmp_path / "data.bin").unlink()
+    with pytest.raises(InputError, match=r"old/data.bin cannot be fetched \(.*404"):
+        fetch(nowhere, tmp_path, silent)
+
+
 def test_a_changed_source_is_named(server, tmp_path):
     wanted = dataset(server, images_tar_gz=(archive({"other": b"x"}), (("dtd", ""),), ("images",)))
     with pytest.raises(InputError, match="does not hold dtd; the source has changed"):

@@ -69,10 +69,12 @@ def test_a_saved_dataset_gives_images_and_sentences(tmp_path):
         ("rows.jsonl", '{"text": "a cat"}\n{"text": "a dog"}\n'),
         ("zscl.csv", "title\tfilepath\na cat\tone.jpg\na dog\ttwo.jpg\n"),
         ("upper.csv", "Title,Path\na cat,one.jpg\na dog,two.jpg\n"),
+        ("spreadsheet.csv", "\ufefffile;caption\none.jpg;a cat\ntwo.jpg;a dog\n"),
+        ("marked.txt", "\ufeffa cat\na dog\n"),
     ],
 )
 def test_sentences_of_every_kind_of_file(tmp_path, name, text):
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_text(text, encoding="utf-8")
     assert reference_sentences(str(tmp_path / name), NOTHING, TASK, "zscl") == ("a cat", "a dog")
 
 

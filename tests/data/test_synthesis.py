@@ -65,6 +65,14 @@ def test_given_class_names_become_prompts(tmp_path, monkeypatch):
     assert set(drawn) == {"a photo of a tench.", "a photo of a great white shark."}
 
 
+def test_an_unreadable_file_of_class_names_is_one_sentence(tmp_path):
+    (tmp_path / "names.txt").write_bytes(b"\xff\xfe\x00c")
+    with pytest.raises(InputError, match=r"names.txt cannot be read .* save it as text in UTF-8"):
+        synthesis.class_prompts(tmp_path / "names.txt")
+    with pytest.raises(InputError, match="which is no file"):
+        synthesis.class_prompts(tmp_path / "other.txt")
+
+
 def test_a_pipeline_without_a_folder_is_told_what_is_missing():
     method = toy_method("gift", diffusion="some/pipeline")
     with pytest.raises(InputError, match="also give synthetic=FOLDER"):

@@ -1,20 +1,22 @@
 """What is said about methods without importing them is what they say themselves."""
 
-import json
-
 import pytest
 
 from dpw.errors import InputError
 from dpw.methods import METHODS
-from dpw.methods.catalog import FILE, Entry, refuse_unknown, registered
+from dpw.methods.catalog import catalog, refuse_unknown, stored
+from dpw.methods.description import describe
 
 
 def test_the_stored_catalogue_is_up_to_date():
-    stored = {name: Entry(**entry) for name, entry in json.loads(FILE.read_text(encoding="utf-8")).items()}
+    """One file with names, presets and every setting, and one test that holds it to the methods."""
     own = {name for name, kind in METHODS.items() if kind.__module__.startswith("dpw.")}
-    assert stored == {name: entry for name, entry in registered().items() if name in own}, (
-        "run tools/method_pages.py"
-    )
+    assert stored() == {name: describe(name) for name in own}, "run tools/method_pages.py"
+
+
+def test_a_method_that_the_file_does_not_know_is_asked_itself(monkeypatch):
+    monkeypatch.setattr("dpw.methods.catalog.stored", dict)
+    assert catalog()["dpw"] == describe("dpw")
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from dpw.methods.description import describe, meanings, settings_of
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_setting_has_a_meaning(name):
-    settings = describe(name)["settings"]
+    settings = describe(name).settings
     assert len(settings) > 15
-    assert [one["name"] for one in settings if not one["meaning"].endswith(".")] == []
-    assert all(one["values"] for one in settings)
+    assert [one.name for one in settings if not one.meaning.endswith(".")] == []
+    assert all(one.values for one in settings)
 
 
 def test_values_are_in_the_words_of_a_settings_file():

@@ -119,11 +119,19 @@ def test_an_empty_mapping_replaces_a_mapping():
         ("dpw", {"training.warmup": 3}, "training.schedule=warmup-cosine"),
         ("moe-adapters", {"reject_quantile": 0.9, "reject_threshold": 0.06}, "reject_threshold=null"),
         ("dpw", {"head_multiple": 2.0}, "heads=fixed"),
+        ("gift", {"synthetic_classes": "names.txt"}, "diffusion=PIPELINE"),
     ],
 )
 def test_a_setting_that_another_overrides_is_refused(method, settings, needed):
     with pytest.raises(InputError, match=needed):
         configure(method, settings=settings)
+
+
+def test_a_file_of_class_names_means_the_same_from_any_folder(tmp_path, monkeypatch):
+    (tmp_path / "names.txt").write_text("cat\n")
+    monkeypatch.chdir(tmp_path)
+    config = configure("gift", settings={"synthetic_classes": "names.txt", "diffusion": "a/pipeline"})
+    assert config.synthetic_classes == str(tmp_path / "names.txt")
 
 
 def test_what_takes_effect_is_not_refused():

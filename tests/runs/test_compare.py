@@ -104,3 +104,19 @@ def test_rows_under_the_other_rule_for_equal_names_are_pointed_to(tmp_path):
     (table,) = compare([finished(tmp_path / "a", **same)])
     assert {row.label for row in table.rows if row.published} == {"dpw", "dpw-reduced"}
     assert any("zscl, moe-adapters, coleclip, dpeclip under odcl-cil-merged" in note for note in table.notes)
+
+
+def test_a_column_says_who_looked_beyond_the_tasks(tmp_path):
+    finished(tmp_path / "a", extra_data=False)
+    (table,) = compare([tmp_path / "a"])
+    said = {(row.label, row.published): row.extra_data for row in table.rows}
+    assert said["dpw", False] is False
+    assert [said[name, True] for name in ("zscl", "gift", "moe-adapters", "zero-shot")] == [
+        *(True, True, False, None)
+    ]
+    for write in FORMATS.values():
+        assert "extra" in write([table]).lower()
+    lines = FORMATS["text"]([table]).splitlines()
+    assert [line.split()[-1] for line in lines if line.startswith(("zero-shot", "gift", "diki"))] == [
+        *("-", "yes", "no")
+    ]

@@ -32,10 +32,19 @@ def test_printed_rows_stand_under_their_own_rule_and_protocol():
     assert (rows["zscl"].benchmark, rows["zscl"].protocol) == ("odcl-cil-merged", "zscl")
 
 
+def test_rows_with_the_same_settings_share_their_run():
+    """Softmax is RePA alone, attention scores are the method without any module; both are printed twice."""
+    scores, none = TABLES["scores"].lines[0], TABLES["ablations"].lines[0]
+    assert (scores.label, none.label) == ("dpw scores-attention", "dpw none")
+    assert scores.preset == none.preset == "ablation/none"
+    assert (scores.printed.last, none.printed.last) == (85.2, 85.9)
+
+
 def test_a_variant_that_is_the_method_itself_shares_its_run():
     labels = [line.label for line in TABLES["condact"].lines]
     assert labels == ["dpw softmax", "dpw sigmoid", "dpw conditional-norm", "dpw"]
     assert TABLES["condact"].lines[-1].printed.last == 88.3
+    assert TABLES["condact"].lines[0].preset == "ablation/repa"
     everything = lines_of("all")
     assert len({(x.method, x.preset, str(x.settings), x.benchmark, x.protocol) for x in everything}) == len(
         everything

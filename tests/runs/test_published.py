@@ -5,7 +5,15 @@ import pytest
 from dpw.benchmarks import list_benchmarks
 from dpw.methods import METHODS, PRESETS
 from dpw.methods.dpw.ablations import presets
-from dpw.runs.published import ABLATIONS, COMPONENT_TIMES, EXTRA_DATA, FIGURES, THROUGHPUT, figures_of
+from dpw.runs.published import (
+    ABLATIONS,
+    COMPONENT_TIMES,
+    EXTRA_DATA,
+    FIGURES,
+    THROUGHPUT,
+    figures_of,
+    printed_seconds,
+)
 
 
 def test_published_figures_name_methods_presets_and_benchmarks_that_exist():
@@ -47,3 +55,9 @@ def test_times_and_extra_data_are_of_methods_and_presets_that_exist():
         assert row.preset in PRESETS[row.method]
         assert 100 < row.seconds < 2200
     assert set(EXTRA_DATA) <= set(METHODS)
+    assert sorted(name for name, extra in EXTRA_DATA.items() if extra) == [
+        *("gift", "icarl", "lwf", "wise-ft", "zscl")
+    ]
+    assert printed_seconds("throughput", "dpw", "default") == 196
+    assert printed_seconds("ablations", "dpw", "default") == 188
+    assert printed_seconds("heads", "dpw", "default") is None

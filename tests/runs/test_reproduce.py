@@ -23,14 +23,14 @@ def test_runs_are_those_that_dpw_run_would_make(tmp_path):
     plan = Reproduction("condact", tmp_path, data_root="DATA", seeds=(1, 2))
     runs = plan.runs()
     assert len(runs) == 8
-    config = runs[0].config
+    config = runs[2].config
     assert (config.benchmark, config.preset, config.protocol, config.seed) == (
         "mtil",
-        "ablation/softmax",
+        "ablation/sigmoid",
         "coop",
         1,
     )
-    assert runs[0].folder == tmp_path / "mtil-coop" / "dpw-ablation-softmax-seed1"
+    assert runs[2].folder == tmp_path / "mtil-coop" / "dpw-ablation-sigmoid-seed1"
     assert {run.state for run in runs} == {"missing"}
 
 
@@ -92,3 +92,9 @@ def test_the_table_stands_beside_the_printed_one(tmp_path):
     missing = dict(zip(header, rows[0], strict=True))
     assert (missing["seeds"], missing["last found"], missing["last printed"]) == ("0", "-", "86.4")
     json.dumps(rows)
+
+
+def test_printed_times_stand_beside_the_measured_ones(tmp_path):
+    for table, seconds in (("throughput", ["2147", "226", "188", "196"]), ("heads", ["-"] * 4)):
+        header, *rows = result_rows(Reproduction(table, tmp_path), table)
+        assert [dict(zip(header, row, strict=True))["printed, s"] for row in rows] == seconds

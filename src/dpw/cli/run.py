@@ -204,7 +204,10 @@ def parse_seeds(seed: int | None, seeds: str | None) -> list[int]:
         return [seed or 0]
     if seed is not None:
         raise InputError(f"--seed {seed} has no effect beside --seeds {seeds}: give one of the two")
-    return _numbers("--seeds", seeds)
+    found = _numbers("--seeds", seeds)
+    if min(found) < 0:
+        raise InputError(f"--seeds {seeds} has a number below 0: give whole numbers from 0 on")
+    return found
 
 
 def _numbers(option: str, text: str) -> list[int]:

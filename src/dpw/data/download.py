@@ -63,7 +63,7 @@ def fetch(download: Download, folder: Path, progress: Progress) -> Path:
     final, part = folder / download.file, folder / f"{download.file}.part"
     if not final.is_file():
         try:
-            _transfer(download, part, progress)
+            _transfer_from_either(download, part, progress)
         except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
             raise InputError(
                 f"{download.url} cannot be fetched ({error}); run the same command again to go on, "
@@ -76,10 +76,21 @@ def fetch(download: Download, folder: Path, progress: Progress) -> Path:
     return final
 
 
-def _transfer(download: Download, part: Path, progress: Progress) -> None:
+def _transfer_from_either(download: Download, part: Path, progress: Progress) -> None:
+    """Ask the first address and, if it refuses the file, the second one if there is one."""
+    try:
+        _transfer(download, download.url, part, progress)
+    except urllib.error.HTTPError as error:
+        if download.second is None:
+            raise
+        error.close()
+        _transfer(download, download.second, part, progress)
+
+
+def _transfer(download: Download, url: str, part: Path, progress: Progress) -> None:
     """Append to the part file, or begin anew when the server cannot go on."""
     have = part.stat().st_size if part.is_file() else 0
-    request = urllib.request.Request(download.url, headers={"User-Agent": "dpw"})  # noqa: S310 (from the table)
+    request = urllib.request.Request(url, headers={"User-Agent": "dpw"})  # noqa: S310 (from the table)
     if have:
         request.add_header("Range", f"bytes={have}-")
     try:

@@ -135,7 +135,7 @@ def read_sentences(path: Path) -> tuple[str, ...]:
         raise InputError(f"reference_sentences names {path}, which does not exist; give a file of sentences")
     else:
         try:
-            found = _sentences_in(path, path.read_text(encoding="utf-8"))
+            found = _sentences_in(path, path.read_text(encoding="utf-8-sig"))
         except (OSError, UnicodeError, csv.Error, RecursionError) as error:
             raise InputError(f"{path} cannot be read ({error}); save it as text in UTF-8") from error
     sentences = tuple(sentence.strip() for sentence in found if sentence.strip())
@@ -156,7 +156,7 @@ def read_pairs(folder: Path) -> Pairs:
     file, prompt = PAIR_TABLES[name]
     table = root.required(name, f"write a table with the columns {file} and {prompt}")
     try:
-        with table.open(encoding="utf-8", newline="") as lines:
+        with table.open(encoding="utf-8-sig", newline="") as lines:
             rows = list(csv.DictReader(lines))
     except (OSError, UnicodeError, csv.Error) as error:
         raise InputError(f"{table} cannot be read ({error}); save it as CSV in UTF-8") from error
@@ -210,10 +210,13 @@ def _sentences_in(path: Path, text: str) -> list[str]:
 def _table_rows(text: str, quoted: bool) -> list[list[str]]:
     """The rows of a table; tabs separate where the first line has one, whatever the file is called.
 
-    In `.tsv` files, such as those of Conceptual Captions, a quote is a letter like any other.
+    In `.tsv` files, such as those of Conceptual Captions, a quote is a letter like any other. Semicolons, as
+    some spreadsheets write, separate where they part a known column from the rest of the header.
     """
     first, _, _ = text.partition("\n")
-    separator = "," if quoted and "\t" not in first else "\t"
+    names = {name.strip().strip('"').lower() for name in first.split(";")}
+    comma = ";" if ";" in first and names & set(SENTENCE_COLUMNS) else ","
+    separator = comma if quoted and "\t" not in first else "\t"
     lines = io.StringIO(text, newline="")
     if quoted:
         return [row for row in csv.reader(lines, delimiter=separator) if row]

@@ -20,7 +20,11 @@ def class_prompts(path: Path) -> tuple[str, ...]:
     """A prompt for each class name of a file with one name a line, as GIFT words those of ImageNet."""
     if not path.is_file():
         raise InputError(f"synthetic_classes names {path}, which is no file; give one with a name a line")
-    names = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"{path} cannot be read ({error}); save it as text in UTF-8") from error
+    names = [line.strip() for line in lines if line.strip()]
     return tuple(f"a photo of a {name}." for name in names)
 
 

@@ -1,9 +1,10 @@
-"""What can be said about the methods without importing one: names, presets, settings.
+"""What can be said about the methods without importing one: names, presets, every setting with its meaning.
 
 `catalog.json` is written by tools/method_pages.py from what the methods register, and a test holds it to
-that; so a list of methods and a misspelt setting are answered before torch is there.
+that; so `dpw methods` and a misspelt setting are answered before torch is there.
 """
 
+import functools
 import json
 import sys
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,15 @@ FOLDER_METHOD = "dpw-ridge"  # of a person's folder; benchmarks have the paper's
 GROUP = "dpw.methods"  # of the entry points of other packages
 
 
+class Setting(NamedTuple):
+    """One setting by its dotted name; `values` says what it may be."""
+
+    name: str
+    default: Any
+    values: str
+    meaning: str
+
+
 class Entry(NamedTuple):
     """One method in words."""
 
@@ -26,37 +36,41 @@ class Entry(NamedTuple):
     status: str
     isolated: bool
     presets: list[str]
-    settings: list[str]
+    settings: list[Setting]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {**self._asdict(), "settings": [one._asdict() for one in self.settings]}
 
     @classmethod
-    def of(cls, kind: Any, presets: Iterable[str], settings: list[str]) -> "Entry":
-        """The entry of a registered method."""
-        return cls(kind.summary, kind.status, kind.isolated, list(presets), settings)
+    def from_json(cls, values: Mapping[str, Any]) -> "Entry":
+        """The entry of plain values."""
+        return cls(**{**values, "settings": [Setting(**one) for one in values["settings"]]})
 
 
-def catalog() -> Mapping[str, Entry]:
-    """All methods by name; they are asked themselves where they are imported or other packages bring some.
+def catalog() -> dict[str, Entry]:
+    """All methods by name: ours from the file, those that other packages bring from themselves.
 
     Example:
         >>> from dpw.methods.catalog import catalog
         >>> catalog()["wise-ft"].presets
         ['default', 'zeroshot']
     """
-    if "dpw.methods.registry" in sys.modules or entry_points(group=GROUP):
-        return registered()
-    stored = json.loads(FILE.read_text(encoding="utf-8"))
-    return {name: Entry(**entry) for name, entry in stored.items()}
+    own = stored()
+    if "dpw.methods.registry" not in sys.modules and not entry_points(group=GROUP):
+        return dict(own)
+    from dpw.methods import METHODS  # they need torch
+    from dpw.methods.description import describe
+
+    found = own | {name: describe(name) for name in METHODS.keys() - own.keys()}
+    return dict(sorted(found.items()))
 
 
-def registered() -> dict[str, Entry]:
-    """The same from the methods themselves."""
-    from dpw.methods import METHODS, PRESETS  # they need torch
-    from dpw.methods.config import keys_of
-
-    return {
-        name: Entry.of(kind, PRESETS[name], keys_of(kind.config_class))
-        for name, kind in sorted(METHODS.items())
-    }
+@functools.cache
+def stored() -> dict[str, Entry]:
+    """Our own methods, as the file says."""
+    values = json.loads(FILE.read_text(encoding="utf-8"))
+    return {name: Entry.from_json(entry) for name, entry in values.items()}
 
 
 def refuse_unknown(name: str, preset: str = "default", settings: Mapping[str, Any] | None = None) -> None:
@@ -74,7 +88,7 @@ def refuse_unknown(name: str, preset: str = "default", settings: Mapping[str, An
     for layer in preset.split("+"):
         if layer not in known[name].presets:
             raise no_preset(name, layer, known[name].presets)
-    names = known[name].settings
+    names = [setting.name for setting in known[name].settings]
     wrong = [key for key in settings or {} if not _is_setting(key, names)]
     if wrong:
         problems = "; ".join(unknown_setting(key, names) for key in wrong)

@@ -141,6 +141,8 @@ _EFFECT: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
     ("grid_points", "text_weight=grid", lambda c: c.text_weight == "grid"),
     ("easiness_alpha", "heads=adaptive", lambda c: c.heads == "adaptive"),
     ("head_multiple", "heads=fixed", lambda c: c.heads == "fixed"),
+    ("synthetic_classes", "diffusion=PIPELINE", lambda c: c.diffusion is not None),
+    ("diffusion_steps", "diffusion=PIPELINE", lambda c: c.diffusion is not None),
 )
 
 

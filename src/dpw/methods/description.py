@@ -5,35 +5,29 @@ import functools
 import inspect
 import itertools
 import textwrap
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
+from dpw.methods.catalog import Entry, Setting
 from dpw.methods.config import keys_of
 from dpw.methods.registry import METHODS, PRESETS
 
 BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤", "multiple_of": "multiple of"}
 
 
-class Setting(NamedTuple):
-    """One setting by its dotted name; `values` says what it may be."""
+def describe(name: str) -> Entry:
+    """A registered method in words.
 
-    name: str
-    default: Any
-    values: str
-    meaning: str
-
-
-def describe(name: str) -> dict[str, Any]:
-    """A method as plain values, ready for JSON."""
+    Example:
+        >>> from dpw.methods.description import describe
+        >>> describe("wise-ft").presets
+        ['default', 'zeroshot']
+    """
     kind = METHODS[name]
-    return {
-        "name": name,
-        "summary": kind.summary,
-        "status": kind.status,
-        "presets": list(PRESETS[name]),
-        "settings": [one._asdict() for one in settings_of(kind.config_class)],
-    }
+    return Entry(
+        kind.summary, kind.status, kind.isolated, list(PRESETS[name]), settings_of(kind.config_class)
+    )
 
 
 def settings_of(kind: type[BaseModel]) -> list[Setting]:

@@ -12,7 +12,7 @@ from dpw.methods.catalog import no_method, no_preset
 from dpw.methods.config import MethodConfig, build, merge, refuse_overridden
 
 Settings = Mapping[str, Any]
-PATH_SETTINGS = ("reference_images", "reference_sentences", "synthetic", "diffusion")
+PATH_SETTINGS = ("reference_images", "reference_sentences", "synthetic", "synthetic_classes", "diffusion")
 
 METHODS: dict[str, type[Method]] = {}
 PRESETS: dict[str, dict[str, Settings]] = {}

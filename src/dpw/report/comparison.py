@@ -5,12 +5,16 @@ import io
 from collections.abc import Callable, Sequence
 
 from dpw.report import tables as report_tables
-from dpw.report.tables import Table, shown
+from dpw.report.tables import Table, shown, yes_or_no
 from dpw.runs.compare import Comparison, Row
 from dpw.runs.gathering import MAIN_METRICS, METRICS, Spread
 from dpw.storage.files import csv_cell
 
-HEADER = ("method", "source", "protocol", "seeds", *(METRICS[name] for name in MAIN_METRICS), "learned")
+HEADER = (
+    *("method", "source", "protocol", "seeds"),
+    *(METRICS[name] for name in MAIN_METRICS),
+    *("learned", "extra data"),
+)
 WORDS = 3  # columns of words before the numbers
 LATEX_SPECIAL = {"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "{": r"\{", "}": r"\}", "±": r"$\pm$"}
 
@@ -20,7 +24,8 @@ def cells(row: Row) -> list[str]:
     name = f"{row.label} ({row.note})" if row.note and not row.published else row.label
     seeds = ",".join(map(str, row.seeds)) or "-"
     values = [str(row.values[metric] or "-") for metric in MAIN_METRICS]
-    return [name, row.source, row.protocol, seeds, *values, count(row.parameters)]
+    size, extra = count(row.parameters), yes_or_no(row.extra_data) or "-"
+    return [name, row.source, row.protocol, seeds, *values, size, extra]
 
 
 def count(parameters: float | None) -> str:
@@ -111,15 +116,15 @@ def as_csv(tables: Sequence[Comparison]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     columns = [name for metric in MAIN_METRICS for name in (metric, f"{metric}_deviation")]
     head = ["benchmark", "setting", "model", "method", "source", "protocol", "seeds"]
-    writer.writerow([*head, *columns, "parameters", "note"])
+    writer.writerow([*head, *columns, "parameters", "extra_data", "note"])
     for table in tables:
         shown = table.conditions
         for row in table.rows:
             model = "ViT-B/16" if row.published else shown["model"]
             names = [shown["benchmark"], shown["setting"], model, row.label, row.source, row.protocol]
             numbers = [number for metric in MAIN_METRICS for number in _numbers(row.values[metric])]
-            cells = [*names, " ".join(map(str, row.seeds)), *numbers, row.parameters, row.note]
-            writer.writerow(map(csv_cell, cells))
+            rest = [row.parameters, yes_or_no(row.extra_data), row.note]
+            writer.writerow(map(csv_cell, [*names, " ".join(map(str, row.seeds)), *numbers, *rest]))
     return out.getvalue()
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpw.runs.gathering import METRICS, Group, Number, Section, Spread
-from dpw.runs.published import Published
+from dpw.runs.published import EXTRA_DATA, Published
 from dpw.runs.published_datasets import BY_DATASET
 from dpw.storage.files import csv_cell
 
@@ -42,7 +42,7 @@ def summary(section: Section) -> Table:
         if section.published
         else "No figures are published for this benchmark in this form."
     )
-    header = ("Method", *map(heading, METRICS), "Parameters", "Seeds", "From")
+    header = ("Method", *map(heading, METRICS), "Parameters", "Extra data", "Seeds", "From")
     if not section.published:  # then all of them are from this report
         header, rows = header[:-1], [row[:-1] for row in rows]
     return Table("summary", "Summary", header, tuple(rows), note)
@@ -52,7 +52,8 @@ def _own_row(group: Group) -> tuple[Cell, ...]:
     """One method as we measured it."""
     metrics = [group.metric(name) for name in METRICS]
     seeds = ", ".join(str(run.results["seed"]) for run in group.runs)
-    return (group.label, *metrics, round(group.parameters), seeds, "this report")
+    extra = yes_or_no(group.extra_data)
+    return (group.label, *metrics, round(group.parameters), extra, seeds, "this report")
 
 
 def _published_row(printed: Published) -> tuple[Cell, ...]:
@@ -69,9 +70,15 @@ def _published_row(printed: Published) -> tuple[Cell, ...]:
         None,
         None,
         parameters,
+        yes_or_no(EXTRA_DATA.get(printed.method)),
         None,
         f"{printed.source}, protocol {printed.protocol}{note}",
     )
+
+
+def yes_or_no(value: bool | None) -> str | None:
+    """An answer in words; none where nobody said."""
+    return None if value is None else "yes" if value else "no"
 
 
 def per_task(section: Section) -> Table:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dpw.runs.gathering import CONDITIONS, MAIN_METRICS, Group, Section, Spread, read_runs, sections, spread
-from dpw.runs.published import OTHER_RULE, Published, figures_of
+from dpw.runs.published import EXTRA_DATA, OTHER_RULE, Published, figures_of
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Row:
     seeds: tuple[int, ...] = ()
     source: str = "measured"
     note: str = ""
+    extra_data: bool | None = None
 
     @property
     def published(self) -> bool:
@@ -122,7 +123,15 @@ def _measured(group: Group) -> Row:
     """The seeds of one method averaged."""
     values = {metric: group.metric(metric) for metric in MAIN_METRICS}
     note = "reconstruction" if "reconstruction" in group.first["status"] else ""
-    return Row(group.full_label, group.first["protocol"], values, group.parameters, group.seeds, note=note)
+    return Row(
+        group.full_label,
+        group.first["protocol"],
+        values,
+        group.parameters,
+        group.seeds,
+        note=note,
+        extra_data=group.extra_data,
+    )
 
 
 def _printed(row: Published) -> Row:
@@ -130,4 +139,5 @@ def _printed(row: Published) -> Row:
     values = {metric: spread([getattr(row, metric, None)]) for metric in MAIN_METRICS}
     name = row.method if row.preset == "default" else f"{row.method} ({row.preset})"
     parameters = None if row.parameters is None else row.parameters * 1e6
-    return Row(name, row.protocol, values, parameters, (), f"published: {row.source}", row.note)
+    extra = EXTRA_DATA.get(row.method)
+    return Row(name, row.protocol, values, parameters, (), f"published: {row.source}", row.note, extra)

@@ -129,6 +129,12 @@ class Group:
         return average_table([[row] for row in rows])[0]
 
     @property
+    def extra_data(self) -> bool | None:
+        """Whether the method looked at data beyond the tasks; None where an older result does not say."""
+        found: bool | None = self.first.get("extra_data")
+        return found
+
+    @property
     def parameters(self) -> float:
         """Learned parameters; where the seed decides how many (adaptive heads), the mean."""
         mean: float = statistics.mean(run.results["parameters"] for run in self.runs)

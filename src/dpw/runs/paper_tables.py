@@ -24,11 +24,14 @@ class Line:
     benchmark: str = "mtil"
     protocol: str = "coop"
     printed: Published | None = None
+    called: str = ""
+    """The preset by its name in this table, where the run is that of another table's row."""
 
     @property
     def label(self) -> str:
         """The row in words."""
-        preset = "" if self.preset == "default" else f" {self.preset.removeprefix('ablation/')}"
+        name = self.called or self.preset
+        preset = "" if name == "default" else f" {name.removeprefix('ablation/')}"
         chosen = "".join(f" {name}={value}" for name, value in self.settings.items())
         return f"{self.method}{preset}{chosen}"
 
@@ -56,11 +59,19 @@ def _main(name: str, title: str, *benchmarks: str) -> PaperTable:
 
 
 def _analysis(name: str, title: str, presets: Iterable[str]) -> PaperTable:
-    """A table of variants of the method on MTIL order I; what is the method itself shares its run."""
+    """A table of variants of the method on MTIL order I; rows with the same settings share their run."""
     named = dict.fromkeys("default" if f"ablation/{p}" in ITSELF else f"ablation/{p}" for p in presets)
-    return PaperTable(
-        name, title, tuple(Line("dpw", preset, printed=_printed("dpw", preset, "mtil")) for preset in named)
+    lines = (
+        Line("dpw", _same_run(preset), printed=_printed("dpw", preset, "mtil"), called=preset)
+        for preset in named
     )
+    return PaperTable(name, title, tuple(lines))
+
+
+def _same_run(preset: str) -> str:
+    """The first preset with the same settings: `ablation/softmax` is `ablation/repa` under another name."""
+    known = ablations.presets()
+    return next((name for name in known if preset in known and known[name] == known[preset]), preset)
 
 
 def _methods(name: str, title: str, *methods: str) -> PaperTable:

@@ -1,6 +1,7 @@
 """What produced the numbers: program, machine, CLIP and data, so that a result can be traced and repeated."""
 
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -33,7 +34,7 @@ def environment(device: Any) -> dict[str, Any]:
 
     return {
         **checkout(Path(__file__).parent),
-        "command": " ".join(sys.argv),
+        "command": shlex.join(sys.argv),
         "device": device_name(device),
         "threads": torch.get_num_threads(),
         "platform": platform.platform(),

@@ -163,8 +163,12 @@ ABLATIONS = (
 FIGURES: tuple[Published, ...] = (*_ORDER_1, *_ORDER_2, *_CLASS_INCREMENTAL, *_FEW_SHOT, *_CROSS_DOMAIN)
 
 
-# The paper's column "Extra data": whether a method looks at data beyond the tasks.
+# The paper's column "Extra data": whether a method looks at data beyond the tasks. It has no mark for
+# zero-shot; those of lwf, icarl and wise-ft are from its table of order II.
 EXTRA_DATA = {
+    "lwf": True,
+    "icarl": True,
+    "wise-ft": True,
     "zscl": True,
     "gift": True,
     "diki": False,
@@ -197,6 +201,22 @@ COMPONENT_TIMES = (
     Timed("dpw", "ablation/no-rwm", 2 * 60 + 53, 78.9),
     Timed("dpw", "default", 3 * 60 + 8, 79.3),
 )
+
+
+# Which of the tables of `dpw reproduce` have printed times.
+_TIMES = {"throughput": THROUGHPUT, "ablations": COMPONENT_TIMES}
+
+
+def printed_seconds(table: str, method: str, preset: str) -> int | None:
+    """The inference time that the paper prints for a row of one of its tables, or None.
+
+    Example:
+        >>> from dpw.runs.published import printed_seconds
+        >>> printed_seconds("throughput", "diki", "default")
+        226
+    """
+    rows = (row for row in _TIMES.get(table, ()) if (row.method, row.preset) == (method, preset))
+    return next((row.seconds for row in rows), None)
 
 
 def figures_of(benchmark: str, presets: frozenset[str] = frozenset()) -> list[Published]:

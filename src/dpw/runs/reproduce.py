@@ -15,6 +15,7 @@ from dpw.runs.estimate import Measured, measure
 from dpw.runs.gathering import Spread, spread
 from dpw.runs.opening import method_config
 from dpw.runs.paper_tables import TABLES, Line, lines_of, refuse_unknown_table
+from dpw.runs.published import printed_seconds
 from dpw.storage.files import slug
 from dpw.storage.run_folder import RunFolder
 
@@ -191,10 +192,12 @@ def result_rows(plan: Reproduction, name: str) -> list[list[str]]:
     """One table of the paper beside what was found: a header, and a row for each line."""
     header = ["row", "benchmark", "protocol", "seeds"]
     header += [f"{metric} {part}" for metric in METRICS for part in ("found", "printed", "difference")]
-    rows = [[*header, "learned", "measuring, s"]]
+    rows = [[*header, "learned", "measuring, s", "printed, s"]]
     for line in TABLES[name].lines:
         runs = [PlannedRun(plan, line, seed) for seed in plan.seeds]
-        rows.append(_row(line, runs[0].config, [r for run in runs if (r := run.results())], plan.mini))
+        found = [results for run in runs if (results := run.results())]
+        seconds = printed_seconds(name, line.method, line.preset)
+        rows.append([*_row(line, runs[0].config, found, plan.mini), str(seconds or "-")])
     return rows
 
 

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dpw.benchmarks import LoadedBenchmark
+from dpw.data.reference import OWN_IMAGES, OWN_PROMPTS
 from dpw.engine.metrics import summarize
 from dpw.methods import Method, suited_settings
+from dpw.methods.registry import PATH_SETTINGS
 from dpw.runs.config import RunConfig
 from dpw.runs.provenance import versions
 from dpw.storage.run_folder import RESULTS_HEADER, Step
@@ -44,6 +46,7 @@ def collect(
         "metrics": summarize(matrix, zero_shot, images),
         "task_identification": task_identification(rows),
         "parameters": rows[-1]["parameters"],
+        "extra_data": extra_data(method),
         "settings": config.model_dump(mode="json"),
         "benchmark_settings": suited_settings(method.name, config.model),
         "method_config": method.config.model_dump(mode="json"),
@@ -51,6 +54,13 @@ def collect(
         "provenance": dict(provenance),
         "seconds": total_seconds(steps),
     }
+
+
+def extra_data(method: Method) -> bool:
+    """Whether a method looked at data beyond the tasks: named by a setting, or brought by the benchmark."""
+    named = [getattr(method.config, name) for name in PATH_SETTINGS if hasattr(method.config, name)]
+    brought = method.reference.images is not None
+    return any(brought if value is None else value not in (OWN_IMAGES, OWN_PROMPTS) for value in named)
 
 
 def task_identification(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

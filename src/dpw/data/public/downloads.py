@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 _VGG = "https://www.robots.ox.ac.uk/~vgg/data"
+_VGG_SECOND = "https://thor.robots.ox.ac.uk/~vgg/data"  # where the pets were when the first was dead
 _SPLITS = (
     "https://raw.githubusercontent.com/linzhiqiu/cross_modal_adaptation/"
     "c7e7e68ae4eeadfab98e7886b2d6c9cf48a7ceb5/splits"
@@ -17,6 +18,7 @@ class Download:
 
     `take` maps a path inside the archive (or, with "", all of it) to a path inside the dataset's folder;
     `inner` is an archive inside the archive; nothing is fetched when all that it `provides` is there.
+    `second` is asked where the first address answers that it does not have the file.
     """
 
     url: str
@@ -26,6 +28,7 @@ class Download:
     sha256: str | None = None
     size: int | None = None
     inner: str | None = None
+    second: str | None = None
 
     @property
     def file(self) -> str:
@@ -136,12 +139,14 @@ OXFORD_PET = (
         (("images", "images"),),
         ("images",),
         md5="5c4f3ee8e5d25df40f4fd59a7f44e54c",
+        second=f"{_VGG_SECOND}/pets/images.tar.gz",
     ),
     Download(
         f"{_VGG}/pets/data/annotations.tar.gz",
         (("annotations", "annotations"),),
         ("annotations",),
         md5="95a8c909bbe2e81eed6a22bccdf3f68f",
+        second=f"{_VGG_SECOND}/pets/annotations.tar.gz",
     ),
     _split_file("split_zhou_OxfordPets.json"),
 )

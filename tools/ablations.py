@@ -1,0 +1,155 @@
+"""The paper's analysis tables on `mini`, written into docs/ablations.md: `python tools/ablations.py`.
+
+Finished runs are not repeated and interrupted ones go on, so the command may be stopped at any time. What is
+not finished is left out of the page, which says how many seeds each row has. `--jobs 0` only writes the page.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from dpw.runs.gathering import spread
+from dpw.runs.paper_tables import TABLES, Line
+from dpw.runs.reproduce import METRICS, PlannedRun, Reproduction
+
+PAGE = Path(__file__).parents[1] / "docs" / "ablations.md"
+ANALYSES = "ablations,condact,scores,adapter-weight,adapter,heads,cutoff,prefix-length"
+BEGIN, END = "<!-- made by tools/ablations.py -->", "<!-- end of what tools/ablations.py made -->"
+AS_PRINTED, OPPOSITE, UNCLEAR = "as printed", "opposite", "unclear"
+# What a fixed cut-off is to the dynamic one: the figure prints no numbers, the text calls all of them worse.
+FIGURES = {"cutoff": -1.0}
+
+Results = Mapping[int, Mapping[str, float]]  # the metrics of a row by seed
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", default=ANALYSES, help="in the order in which they are made")
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--jobs", type=int, default=2, help="seeds at once, one thread each; 0 only writes")
+    parser.add_argument("--runs", type=Path, default=Path("runs/ablations"))
+    parser.add_argument("--page", type=Path, default=PAGE)
+    return parser.parse_args(given)
+
+
+def run_seed(table: str, seed: str, options: argparse.Namespace) -> str:
+    """One table with one seed in a process of its own; gives what went wrong."""
+    asked = ["reproduce", table, "--benchmark", "mini", "--seeds", seed, "--output", str(options.runs)]
+    done = subprocess.run(  # noqa: S603 (our own command)
+        [sys.executable, "-m", "dpw", *asked],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    print(f"{table}, seed {seed}: {'failed' if done.returncode else 'done'}", flush=True)
+    return done.stderr if done.returncode else ""
+
+
+def run_all(options: argparse.Namespace) -> list[str]:
+    """Every table, its seeds side by side because they share no run; gives what went wrong."""
+    errors: list[str] = []
+    for table in options.tables.split(",") if options.jobs else ():
+        with ThreadPoolExecutor(options.jobs) as pool:
+            begun = [pool.submit(run_seed, table, seed, options) for seed in options.seeds.split(",")]
+            errors += [error for future in begun if (error := future.result())]
+    return errors
+
+
+# ------------------------------------------------------------------------------------------------- the page
+
+
+def results_of(line: Line, options: argparse.Namespace) -> Results:
+    """What every finished seed of a row found."""
+    seeds = tuple(int(seed) for seed in options.seeds.split(","))
+    plan = Reproduction("all", options.runs, seeds=seeds, mini=True)
+    found = {seed: PlannedRun(plan, line, seed).results() for seed in seeds}
+    return {seed: results["metrics"] for seed, results in found.items() if results is not None}
+
+
+def verdict(differences: Sequence[float], printed: float | None) -> str:
+    """Whether a row differs from the whole method as the paper prints it.
+
+    A difference of the same seeds is clear if it is more than twice its own standard error.
+    """
+    if printed is None or len(differences) < 2:
+        return "-"
+    error = statistics.stdev(differences) / len(differences) ** 0.5
+    mean = statistics.fmean(differences)
+    if abs(mean) <= 2 * error:
+        return UNCLEAR
+    return AS_PRINTED if mean * printed > 0 else OPPOSITE
+
+
+def printed_difference(table: str, line: Line, whole: Line, metric: str) -> float | None:
+    """How a row differs from the whole method in the paper; of a figure without numbers only which way."""
+    if line.printed is not None and whole.printed is not None:
+        return float(getattr(line.printed, metric) - getattr(whole.printed, metric))
+    return FIGURES.get(table)
+
+
+def cells(table: str, line: Line, whole: Line, options: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """One row of the page, and its verdicts."""
+    own, full = results_of(line, options), results_of(whole, options)
+    shown = [line.label, str(len(own))]
+    shown += [str(spread([one[metric] for one in own.values()]) or "-") for metric in METRICS]
+    if line is whole or line.method != whole.method:
+        return [*shown, *[""] * len(METRICS)], []
+    verdicts = []
+    for metric in METRICS:
+        differences = [own[seed][metric] - full[seed][metric] for seed in own if seed in full]
+        printed = printed_difference(table, line, whole, metric)
+        said = verdict(differences, printed)
+        there = "" if printed is None or line.printed is None else f" ({printed:+.1f})"
+        shown.append(f"{statistics.fmean(differences):+.1f}{there}: {said}" if differences else "-")
+        verdicts += [] if said == "-" else [said]
+    return shown, verdicts
+
+
+def section(options: argparse.Namespace) -> str:
+    """The part of the page that the runs decide."""
+    parts, counted = [], Counter[str]()
+    for name in options.tables.split(","):
+        lines = TABLES[name].lines
+        whole = next(line for line in lines if line.preset == "default")
+        rows = []
+        for line in lines:
+            shown, verdicts = cells(name, line, whole, options)
+            rows.append(f"| {' | '.join(shown)} |")
+            counted.update(verdicts)
+        head = ["row", "seeds", *METRICS, *(f"{metric} against {whole.label}" for metric in METRICS)]
+        rule = "|---|" + "---:|" * (len(head) - 1)
+        parts.append("\n".join([f"### {TABLES[name].title}", "", f"| {' | '.join(head)} |", rule, *rows]))
+    said = ", ".join(f"{counted[word]} {word}" for word in (AS_PRINTED, OPPOSITE, UNCLEAR))
+    parts.append(f"Differences from the whole method that can be judged: {sum(counted.values())}; {said}.")
+    return "\n\n".join(parts)
+
+
+def write(page: Path, content: str) -> None:
+    """Replace what was made before; words written by hand around it stay."""
+    text = page.read_text(encoding="utf-8")
+    if BEGIN not in text or END not in text:
+        sys.exit(f"{page} has no place for the tables: put the two lines {BEGIN} and {END} where they belong")
+    before, rest = text.split(BEGIN, 1)
+    page.write_text(f"{before}{BEGIN}\n\n{content}\n\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Run, then write."""
+    options = arguments(given)
+    errors = run_all(options)
+    write(options.page, section(options))
+    print(f"wrote {options.page}")
+    if errors:
+        sys.exit("\n".join(errors))
+
+
+if __name__ == "__main__":
+    main()
