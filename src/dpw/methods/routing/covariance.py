@@ -70,7 +70,8 @@ def coordinates(differences: Tensor, task: Mapping[str, Tensor]) -> Tensor:
     """Differences `(B, E)` of features in coordinates `(B, K)` whose square is their Mahalanobis length."""
     if "cholesky" in task:
         factor = task["cholesky"].double()
-        return torch.linalg.solve_triangular(factor, differences.T, upper=False).T.contiguous()
+        solved: Tensor = torch.linalg.solve_triangular(factor, differences.T, upper=False)
+        return solved.T.contiguous()
     added, directions, variances = (task[name].double() for name in DIRECTIONS)
     whitened = differences / added.sqrt()
     along = whitened @ directions.T  # (B, m)
