@@ -105,6 +105,12 @@ class _Metrics(_Part):
     last: float | None
 
 
+class _Asked(_Part):
+    """What a run was asked for, as far as two runs are told apart by it."""
+
+    settings: dict[str, Any]
+
+
 class ResultsContent(_Part):
     """`results.json`, as far as tables and pages rely on it."""
 
@@ -120,8 +126,9 @@ class ResultsContent(_Part):
     zero_shot: list[Accuracy | None]
     metrics: _Metrics
     parameters: Count
-    settings: dict[str, Any]
+    settings: _Asked
     method_config: dict[str, Any]
+    decision: str | None
     versions: dict[str, str]
     seconds: dict[str, float]
 
