@@ -33,7 +33,7 @@ class Guard:
     def __init__(
         self, app: App, *, most_bytes: int, token: str | None, metrics: Metrics, seconds: float = BODY_SECONDS
     ) -> None:
-        """`most_bytes` of a body are read, in `seconds`; with a `token` all but the open addresses want it."""
+        """`most_bytes` of a body are read, within `seconds`; all but the open addresses want the `token`."""
         self.app, self.most_bytes, self.token, self.metrics = app, most_bytes, token, metrics
         self.seconds = seconds
         self.held = 0  # bytes of requests that are not answered yet

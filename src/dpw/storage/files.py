@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # torch takes seconds, and most commands read only JSON
     from torch import Tensor
 
 FORMAT = 1
+MAX_JSON = 64_000_000  # bytes of a JSON file; a model of ten thousand tasks has a tenth of that
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 Entries = Sequence[Mapping[str, Any]]
 
@@ -68,7 +69,7 @@ def refuse_foreign_file(path: Path, mark: bytes) -> None:
             with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
                 own = content.find(mark) >= 0
         else:
-            own = not path.exists()
+            own = path.is_file() or not path.exists()
     except OSError as error:
         raise StorageError(_why_not_written(path, error), error.errno) from error
     if not own:
@@ -174,10 +175,16 @@ def read_json(path: Path, kind: str) -> dict[str, Any]:
             raise DamagedFileError(f"there is no folder {path.parent}: give the folder of a {kind}")
         raise DamagedFileError(f"{path.parent} is not a {kind}: it has no {path.name}")
     try:
+        if path.stat().st_size > MAX_JSON:
+            raise DamagedFileError(
+                f"{path} has more than {MAX_JSON // 10**6} MB, as no file of dpw does: give a {kind}"
+            )
         content = json.loads(path.read_bytes())
         stated = content.pop("checksum")
     except OSError as error:
         raise DamagedFileError(f"{path} cannot be read ({error.strerror}): mend its rights") from error
+    except DamagedFileError:
+        raise
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise DamagedFileError(
             f"{path} is damaged or was not written by dpw: restore it from a copy"

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from dpw.errors import DamagedFileError
 
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
+Template = Annotated[str, Field(max_length=1000, pattern=r"\{\}")]  # with a place for the class name
 Accuracy = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 
@@ -31,8 +32,8 @@ class _Task(_Part):
     """A learned task."""
 
     name: Name
-    classes: Annotated[list[str], Field(min_length=1)]
-    templates: Annotated[list[str], Field(min_length=1)]
+    classes: Annotated[list[Name], Field(min_length=1)]
+    templates: Annotated[list[Template], Field(min_length=1)]
     protocol: Name
     details: dict[str, Any]
     tensors: _Entry
