@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -116,7 +117,8 @@ def _load(source: str, choice: HubChoice) -> Any:
     import datasets
 
     cache = None if choice.cache_folder is None else str(choice.cache_folder)
-    saved = any((Path(source) / file).is_file() for file in ("dataset_dict.json", "dataset_info.json"))
+    marks = (Path(source) / file for file in ("dataset_dict.json", "dataset_info.json"))
+    saved = any(os.path.isfile(mark) for mark in marks)  # noqa: PTH113 (an endless name is no file)
     if Path(source).is_dir():
         refuse_outside(Path(source))
     try:
