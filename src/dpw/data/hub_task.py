@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from dpw.data.split import Split, content_key, open_image
 from dpw.errors import InputError
 
 CARD_CHARACTERS = 100_000
+LONGEST = 1000  # letters of a name; file systems take at most 255 in a part
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,9 @@ def _load(source: str, choice: HubChoice) -> Any:
     import datasets
 
     cache = None if choice.cache_folder is None else str(choice.cache_folder)
-    marks = (Path(source) / file for file in ("dataset_dict.json", "dataset_info.json"))
-    saved = any(os.path.isfile(mark) for mark in marks)  # noqa: PTH113 (an endless name is no file)
+    if len(source) > LONGEST:
+        raise InputError(f"{source:.80}... has {len(source)} letters: give the name of a dataset or a folder")
+    saved = any((Path(source) / file).is_file() for file in ("dataset_dict.json", "dataset_info.json"))
     if Path(source).is_dir():
         refuse_outside(Path(source))
     try:
