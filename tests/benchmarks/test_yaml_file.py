@@ -119,3 +119,11 @@ def test_an_absent_folder_is_named_when_the_task_is_used(tmp_path):
     loaded = load_benchmark(write(tmp_path, "tasks: [{folder: nowhere}]"), seed=1)
     with pytest.raises(InputError, match="nowhere is not a folder"):
         loaded.tasks[0]
+
+
+@pytest.mark.parametrize("source", ["folder", "table", "dataset"])
+def test_an_endless_name_is_a_sentence(tmp_path, source):
+    path = tmp_path / "b.yaml"
+    path.write_text(json.dumps({"name": "b", "tasks": [{source: "a" * 5000, "name": "birds"}]}))
+    with pytest.raises(InputError):
+        load_benchmark(path).describe()

@@ -1,15 +1,19 @@
 """Shards of images: one row for each image, errors kept, and a second call does only what is missing."""
 
 import json
+import os
 import pickle
+import shutil
 from dataclasses import asdict
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpw.cluster import batch_prediction
 from dpw.cluster.batch_prediction import Answering, Question, answer, prepare, shards
 from dpw.errors import InputError
+from dpw.storage.model_json import remove_task
 
 
 def answered(source, question, target, size=10):
@@ -112,6 +116,31 @@ def test_what_is_not_there_is_one_sentence(saved, tmp_path, source, sentence):
     with pytest.raises(InputError, match=sentence) as raised:
         prepare(given, Question(str(saved[1])), tmp_path / "out")
     assert "\n" not in str(raised.value)
+
+
+def test_answers_of_two_models_are_not_mixed(saved, photos, tmp_path):
+    folder = shutil.copytree(saved[1], tmp_path / "model")
+    asked = Question(str(folder))
+    assert prepare(str(photos), asked, tmp_path / "to")
+    remove_task(folder, "metals")
+    batch_prediction._learner.cache_clear()
+    with pytest.raises(InputError, match="another model"):
+        prepare(str(photos), asked, tmp_path / "to")
+
+
+def test_a_damaged_table_and_names_that_are_no_text(saved, photos, tmp_path):
+    table = tmp_path / "t.parquet"
+    table.write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(InputError, match=r"t\.parquet cannot be opened"):
+        shards(str(table))
+    folder = tmp_path / "odd"
+    folder.mkdir()
+    odd = os.path.join(os.fsencode(folder), b"\xff.png")  # noqa: PTH118
+    shutil.copy(next(photos.rglob("*.png")), odd)
+    asked = Question(str(saved[1]))
+    (shard,) = prepare(str(folder), asked, tmp_path / "to")
+    assert answer(shard, asked, tmp_path / "to")["failed"] == 0
+    assert pq.read_table(tmp_path / "to" / shard.file)["image"][0].as_py().endswith("\\udcff.png")
 
 
 def test_a_table_without_images_and_a_foreign_target_are_refused(saved, photos, tmp_path):

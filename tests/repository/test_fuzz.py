@@ -1,14 +1,20 @@
 """Mutated input of every kind: a sentence or an answer, never a traceback; `make fuzz` tries for an hour.
 
 DPW_FUZZ_EXAMPLES says how many examples every kind gets; the suite takes about a minute with its default.
+None may take more than ten seconds of a processor (not of the clock, which a busy machine stretches), and
+all together no more than 2 GB.
 """
 
+import base64
 import contextlib
 import io
 import json
 import os
+import resource
 import shutil
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,9 +41,17 @@ def fuzzed(share: float = 1.0):
     """The settings of one kind of input."""
     return settings(
         max_examples=max(5, int(EXAMPLES * share)),
-        deadline=10_000 if EXAMPLES > 60 else None,
         suppress_health_check=list(HealthCheck),
     )
+
+
+@contextlib.contextmanager
+def bounded() -> Iterator[None]:
+    """Fails where one input costs too much."""
+    began = time.process_time()
+    yield
+    assert time.process_time() - began < 10, "more than ten seconds"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2**21, "more than 2 GB"
 
 
 VALUES = st.recursive(
@@ -46,7 +60,9 @@ VALUES = st.recursive(
     | st.integers(-(2**70), 2**70)
     | st.floats()
     | st.text(max_size=20)
-    | st.sampled_from(["../../etc/passwd", "/dev/zero", "\x1b[31m", "a" * 5000, "some-one/some-thing", "{}"]),
+    | st.sampled_from(
+        ["../../etc/passwd", "/dev/zero", "\x1b[31m", "a" * 5000, "some-one/some-thing", "{}", "drop"]
+    ),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
@@ -76,7 +92,7 @@ WORDS = st.sampled_from([*COMMANDS, *(f"--{option}" for option in OPTIONS), *OTH
 
 
 def set_at(content, place: int, value):
-    """Replace one of all the values inside nested content, chosen by a number."""
+    """Replace or drop one of all the values inside nested content, chosen by a number."""
     spots = []
 
     def walk(inside):
@@ -87,7 +103,10 @@ def set_at(content, place: int, value):
 
     walk(content)
     inside, key = spots[place % len(spots)]
-    inside[key] = value
+    if value == "drop":
+        del inside[key]
+    else:
+        inside[key] = value
     return content
 
 
@@ -113,6 +132,7 @@ def test_command_lines(tmp_path_factory, words):
     try:
         os.chdir(empty)
         with (
+            bounded(),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(out),
             pytest.raises(SystemExit) as stop,
@@ -139,7 +159,7 @@ def test_benchmark_files(toy, tmp_path_factory, place, value):
     }
     content["tasks"] = [{"folder": str(toy / "data" / "birds"), "name": "birds", "val_fraction": 0.1}]
     path.write_text(json.dumps(set_at(content, place, value)))
-    with contextlib.suppress(DpwError):
+    with bounded(), contextlib.suppress(DpwError):
         load_benchmark(path).describe()
 
 
@@ -151,7 +171,7 @@ def test_benchmark_files(toy, tmp_path_factory, place, value):
 def test_benchmark_files_of_any_text(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("yaml") / "b.yaml"
     path.write_text(text, encoding="utf-8", errors="surrogatepass")
-    with contextlib.suppress(DpwError):
+    with bounded(), contextlib.suppress(DpwError):
         load_benchmark(path)
 
 
@@ -160,7 +180,7 @@ def test_benchmark_files_of_any_text(tmp_path_factory, text):
 def test_captions(tmp_path_factory, content, suffix):
     path = tmp_path_factory.mktemp("captions") / f"c{suffix}"
     path.write_bytes(content)
-    with contextlib.suppress(DpwError):
+    with bounded(), contextlib.suppress(DpwError):
         read_sentences(path)
     path.rename(path.with_name("prompts.csv"))
     with contextlib.suppress(DpwError):
@@ -181,7 +201,7 @@ def drawn(tmp_path_factory):
 def test_images(drawn, tmp_path_factory, number, changes, cut):
     path = tmp_path_factory.getbasetemp() / "fuzzed-image"
     path.write_bytes(mutated(drawn[number], changes, cut))
-    with contextlib.suppress(DpwError):
+    with bounded(), contextlib.suppress(DpwError):
         assert open_image(path).mode == "RGB"
 
 
@@ -192,7 +212,7 @@ def test_model_folders(saved, tmp_path_factory, place, value):
     shutil.copytree(saved[1], folder)
     content = json.loads((folder / "model.json").read_text())
     files.write_json(folder / "model.json", set_at(content, place, value))
-    with contextlib.suppress(DpwError):
+    with bounded(), contextlib.suppress(DpwError):
         ContinualCLIP.from_pretrained(folder)
     shutil.rmtree(folder)
 
@@ -204,9 +224,55 @@ def test_run_folders(dpw_run, tmp_path_factory, name, place, value):
     shutil.copytree(dpw_run, folder)
     content = json.loads((folder / name).read_text())
     files.write_json(folder / name, set_at(content, place, value))
-    with contextlib.suppress(DpwError):
+    with bounded(), contextlib.suppress(DpwError):
         sections(read_runs([folder]))
     if name != "results.json":
-        with contextlib.suppress(DpwError):
+        with bounded(), contextlib.suppress(DpwError):
             resume_run(folder, RunOptions(should_stop=lambda: True))
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def client(saved):
+    """A client of a served model that asks for a token."""
+    from starlette.testclient import TestClient
+
+    from dpw.serving.app import Limits, make_app
+    from dpw.serving.served import load_served
+    from dpw.serving.watching import ModelWatcher
+
+    watcher = ModelWatcher(saved[1], lambda: load_served(saved[1]), seconds=3600)
+    with TestClient(make_app(watcher, Limits(wait=0.0, pixels=10**6), token="word")) as found:
+        yield found
+
+
+def answered(reply) -> None:
+    """An answer, or one sentence; never a failure of the server."""
+    assert reply.status_code in (200, 400, 401, 404, 405, 408, 413, 429), reply.text
+    if reply.status_code != 200:
+        assert isinstance(reply.json()["error"], str)
+
+
+@fuzzed(0.5)
+@given(st.integers(0, 1000), VALUES)
+def test_requests_as_json(client, drawn, place, value):
+    coded = base64.b64encode(drawn[0]).decode()
+    content = {"images": [coded, {"name": "b", "data": coded}], "classes": ["a", "b"], "template": "a {}"}
+    content |= {"top": 2, "unknown": 0.1}
+    body = json.dumps(set_at(content, place, value))
+    headers = {"authorization": "Bearer word", "content-type": "application/json"}
+    with bounded():
+        answered(client.post("/predict", content=body.encode(), headers=headers))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of a part that was cut off
+@fuzzed(0.5)
+@given(st.integers(0, 6), CHANGES, st.integers(0, 10**6))
+def test_requests_as_forms(client, drawn, number, changes, cut):
+    """The form itself is mutated: boundaries, headers and images."""
+    head = b'--B\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\n'
+    body = head % (b"images", b'; filename="a.png"') + drawn[number][:400] + b"\r\n"
+    body += head % (b"top", b"") + b"2\r\n" + head % (b"classes", b"") + b"a,b\r\n--B--\r\n"
+    headers = {"authorization": "Bearer word", "content-type": "multipart/form-data; boundary=B"}
+    with bounded():
+        answered(client.post("/predict", content=mutated(body, changes, cut), headers=headers))

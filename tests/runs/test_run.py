@@ -327,9 +327,16 @@ def test_reference_data_that_is_not_there_is_found_before_the_first_step(toy, tm
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("method", ["zscl", "gift"])
+def test_reference_data_that_no_setting_names_is_asked_for_before_the_first_step(toy, tmp_path, method):
+    with pytest.raises(InputError, match=f"'{method}' needs images"):
+        run(toy, tmp_path / "run", method=method, settings={"training.iterations": 1})
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_corrected_command_may_reuse_the_folder_of_a_run_that_learned_nothing(toy, tmp_path, straight):
-    with pytest.raises(InputError, match="needs images beside"):
-        run(toy, tmp_path / "run", method="zscl", settings={"training.iterations": 1})
+    with pytest.raises(Interrupted):
+        run(toy, tmp_path / "run", StopAfter(0).options(), method="zero-shot", settings={})
     assert (tmp_path / "run" / "run.json").exists()
     run(toy, tmp_path / "run")
     assert outcome(tmp_path / "run") == straight[0]

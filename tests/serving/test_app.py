@@ -10,6 +10,8 @@ from dpw import ContinualCLIP
 from dpw.serving.app import Limits
 from tests.serving.conftest import as_form, png, told
 
+JSON = {"headers": {"content-type": "application/json"}}
+
 
 def nameless(reply):
     """The answers of a reply without the names of the images."""
@@ -76,6 +78,21 @@ def test_one_bad_image_does_not_lose_the_others(serving, photos):
         ({"json": {"images": ["QUJD"]}}, 400, "image 0"),
         ({"json": {"images": ["QUJD"], "colour": 1}}, 400, "no field 'colour'"),
         ({"json": {"images": ["QUJD"], "top": 0}}, 400, "top = 0"),
+        (
+            {"content": b'{"images": [{"name": "\\ud800", "data": "QUJD"}]}', **JSON},
+            400,
+            "d800 is not an",
+        ),
+        ({"content": b'{"images": [{"name": "\\ud800", "data": "%"}]}', **JSON}, 400, "ud800 is no base64"),
+        ({"content": b'{"images": ["QUJD"], "classes": ["\\ud800"]}', **JSON}, 400, "half of a character"),
+        ({"content": b"[" * 40_000, **JSON}, 400, "no JSON (RecursionError)"),
+        ({"json": {"images": ["QUJD"], "classes": ["a" * 1001]}}, 400, "1001 letters"),
+        (
+            {"json": {"images": ["QUJD"], "classes": ["a"], "template": "b" * 999 + "{}"}},
+            400,
+            "1001 letters",
+        ),
+        ({"files": as_form({"a.png": png((3000, 2000))})}, 413, "6 megapixels together"),
         ({"json": {"images": ["QUJD"], "top": True}}, 400, "top is True"),
         ({"json": {"images": ["QUJD"], "unknown": 2}}, 400, "unknown = 2"),
         ({"json": {"images": ["QUJD"], "unknown": "x"}}, 400, "unknown is 'x'"),
@@ -96,7 +113,9 @@ def test_one_bad_image_does_not_lose_the_others(serving, photos):
     ],
 )
 def test_refusals_are_one_sentence(serving, sent, status, words):
-    with serving(Limits(wait=0, request_images=4, request_bytes=50_000, classes=3)) as client:
+    with serving(
+        Limits(wait=0, request_images=4, request_bytes=50_000, classes=3, pixels=5 * 10**6)
+    ) as client:
         reply = client.post("/predict", **sent)
         assert reply.status_code == status, reply.text
         assert words in reply.json()["error"]

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpw.errors import DamagedFileError, StorageError
+from dpw.errors import DamagedFileError, InputError, StorageError
 from dpw.storage import files
 from tests.helpers.checks import nonempty
 
@@ -98,6 +99,36 @@ def test_a_failed_write_leaves_the_old_file_and_no_rest(tmp_path, monkeypatch, n
     monkeypatch.undo()
     assert files.read_json(path, "test") == CONTENT
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "out.csv")
+    with pytest.raises(StorageError, match="pipe or a device"):
+        files.write_bytes(tmp_path / "out.csv", b"x")
+    assert (tmp_path / "out.csv").is_fifo()
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+
+
+def test_only_a_file_with_the_mark_may_be_replaced(tmp_path):
+    own, empty, other = (tmp_path / name for name in ("own", "empty", "other"))
+    own.write_bytes(b"something, by dpw, and more")
+    empty.touch()
+    other.write_bytes(b"a diary")
+    for path in (own, empty, tmp_path / "new", tmp_path / "new" / "newer"):
+        files.refuse_foreign_file(path, b"by dpw")
+    for path in (other, tmp_path):
+        with pytest.raises(InputError, match="is there already"):
+            files.refuse_foreign_file(path, b"by dpw")
+    with pytest.raises(StorageError, match="cannot be written to"):
+        files.refuse_foreign_file(other / "below", b"by dpw")
+
+
+def test_an_endless_json_is_refused_without_reading_it(tmp_path):
+    path = tmp_path / "model.json"
+    with path.open("wb") as file:
+        file.truncate(3 << 30)
+    with pytest.raises(DamagedFileError, match="more than 64 MB"):
+        files.read_json(path, "dpw model")
 
 
 def test_a_poisonous_object_leaves_no_file(tmp_path):

@@ -1,5 +1,6 @@
 """Benchmarks that a user writes in a short YAML file."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,7 +182,7 @@ def _source(entry: dict[str, Any], file: _File, path: Path, number: int) -> Task
         return WrittenTask(parsed.name or table.stem, Task.from_table, str(table), options)
     assert isinstance(parsed, _DatasetEntry)
     local = path.parent / parsed.dataset
-    source = str(local) if local.is_dir() else parsed.dataset
+    source = str(local) if os.path.isdir(local) else parsed.dataset  # noqa: PTH112
     return WrittenTask(parsed.name or Path(source).name, Task.from_dataset, source, options)
 
 

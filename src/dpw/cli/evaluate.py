@@ -35,6 +35,7 @@ def evaluate(
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the folder that holds the images")
     refuse_no_model(model, backbone, among_learned=classes is None)
+    _refuse_targets(csv, html)
     from dpw import ContinualCLIP
     from dpw.cli.terminal import watched
     from dpw.engine.scoring import score_folder
@@ -60,3 +61,16 @@ def evaluate(
         say_error(str(error))
     if score.errors:
         raise typer.Exit(2)
+
+
+def _refuse_targets(csv: Path | None, html: Path | None) -> None:
+    """Refuse to write over what is somebody else's, before anything is measured."""
+    from dpw.report.evaluation import HEADER
+    from dpw.report.page import WRITTEN_BY
+    from dpw.storage.csv_file import csv_line
+    from dpw.storage.files import refuse_foreign_file
+
+    if csv is not None:
+        refuse_foreign_file(csv, csv_line(HEADER).encode())
+    if html is not None:
+        refuse_foreign_file(html, WRITTEN_BY)

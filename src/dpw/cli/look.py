@@ -104,12 +104,14 @@ def explain(
     from dpw import ContinualCLIP
     from dpw.analysis import draw_explanation
     from dpw.analysis import explain as find_reasons
-    from dpw.report.style import save_figure
+    from dpw.report.style import MADE_BY, save_figure
+    from dpw.storage.files import refuse_foreign_file
 
+    picture = output or Path(f"{image.stem}-explained.png")
+    refuse_foreign_file(picture, MADE_BY.encode())
     learner = ContinualCLIP.from_pretrained(folder, backbone=backbone, allow_download=allow_download)
     chosen = None if classes is None else [name.strip() for name in classes.split(",") if name.strip()]
     found = find_reasons(learner, image, classes=chosen)
-    picture = output or Path(f"{image.stem}-explained.png")
     save_figure(draw_explanation(found), picture)
     if as_json:
         say(json.dumps({**found.as_json(), "picture": str(picture)}, indent=2))

@@ -29,6 +29,9 @@ def serve(
     queue: Annotated[int, typer.Option(min=1, help="Images that may wait; beyond, clients get 429.")] = 512,
     max_images: Annotated[int, typer.Option(min=1, help="Images in one request at most.")] = 64,
     max_megabytes: Annotated[float, typer.Option(min=0.001, help="Size of one request at most.")] = 32.0,
+    max_megapixels: Annotated[
+        float, typer.Option(min=0.001, help="Megapixels of all images of one request at most.")
+    ] = 256.0,
     max_classes: Annotated[int, typer.Option(min=1, help="Classes that one request may name.")] = 1000,
     token: Annotated[
         str | None,
@@ -53,7 +56,8 @@ def serve(
     from dpw.serving.processes import serve as run
     from dpw.serving.server import ServeSettings
 
-    limits = Limits(batch, wait / 1000, queue, max_images, round(max_megabytes * 1e6), max_classes)
+    sizes = round(max_megabytes * 1e6), max_classes, round(max_megapixels * 1e6)
+    limits = Limits(batch, wait / 1000, queue, max_images, *sizes)
     settings = ServeSettings(
         model,
         host=host,

@@ -249,12 +249,15 @@ class Backbone(nn.Module):
         context = self.text_shape.tokens
         limits = {"truncation": True, "max_length": context} if truncate else {"truncation": False}
         given = [prompt.lower() for prompt in prompts] if self.family.texts.lowers else list(prompts)
-        rows: list[list[int]] = self.tokenizer(given, **limits)["input_ids"]
+        try:
+            rows: list[list[int]] = self.tokenizer(given, **limits)["input_ids"]
+        except TypeError as error:  # what the tokenizers say of half a character
+            raise InputError(f"a prompt is no text in Unicode ({given!r:.200}): rename the class") from error
         for prompt, row in zip(prompts, rows, strict=True):
             if len(row) > context:
                 raise InputError(
-                    f"the prompt {prompt!r} has {len(row)} tokens but this CLIP reads at most {context}: "
-                    "shorten the class name or the template"
+                    f"the prompt {prompt!r:.200} has {len(row)} tokens but this CLIP reads at most "
+                    f"{context}: shorten the class name or the template"
                 )
         return self.padded(rows)
 

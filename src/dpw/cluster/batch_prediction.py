@@ -20,6 +20,7 @@ from dpw.data.root import image_files
 from dpw.errors import InputError
 from dpw.learner import ContinualCLIP
 from dpw.storage import files
+from dpw.storage.model_folder import digest as model_digest
 
 MANIFEST = "_dpw.json"
 COLUMNS = ("image", "class", "probability", "task", "confidence", "typicality", "error", "alternatives")
@@ -66,11 +67,8 @@ class Shard:
 def shards(source: str, size: int = SHARD) -> list[Shard]:
     """The images of a folder, a Parquet file or a bucket (`s3://...`, `gs://...`), in an order that stays."""
     if source.endswith(".parquet"):
-        import pyarrow.parquet as pq
-
-        system, path = _file_system(source)
-        with _opened(source):
-            rows = pq.ParquetFile(path, filesystem=system).metadata.num_rows
+        with _readable(source):
+            rows = _table(source).metadata.num_rows
         starts = range(0, rows, size)
         return [
             Shard(number, (), source, start, min(start + size, rows)) for number, start in enumerate(starts)
@@ -79,6 +77,14 @@ def shards(source: str, size: int = SHARD) -> list[Shard]:
         raise InputError(f"there is no {source}: give a folder, a Parquet file or a bucket of images")
     names = _bucket_images(source) if "://" in source else map(str, image_files([Path(source)]))
     return list(_cut(names, size))
+
+
+def _table(source: str) -> Any:
+    """A Parquet file."""
+    import pyarrow.parquet as pq
+
+    system, path = _file_system(source)
+    return pq.ParquetFile(path, filesystem=system)
 
 
 def _cut(names: Iterable[str], size: int) -> Iterator[Shard]:
@@ -102,18 +108,20 @@ def _file_system(source: str) -> tuple[Any, str]:
         if not Path(source).exists():
             raise InputError(f"there is no {source}: give a folder, a Parquet file or a bucket of images")
         return fs.LocalFileSystem(), source
-    with _opened(source):
+    with _readable(source):
         found: tuple[Any, str] = fs.FileSystem.from_uri(source)
         return found
 
 
 @contextmanager
-def _opened(source: str) -> Iterator[None]:
+def _readable(source: str) -> Iterator[None]:
     """Turn what Arrow says about an address or a file that it cannot open into one sentence."""
     from pyarrow import ArrowException
 
     try:
         yield
+    except InputError:  # a ValueError that is a sentence already
+        raise
     except (ArrowException, OSError, ValueError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise InputError(
@@ -127,7 +135,7 @@ def _bucket_images(source: str) -> list[str]:
     from pyarrow import fs
 
     system, path = _file_system(source)
-    with _opened(source):
+    with _readable(source):
         found = system.get_file_info(fs.FileSelector(path, recursive=True))
     known = tuple(Image.registered_extensions())
     scheme = source.partition("://")[0]
@@ -160,6 +168,8 @@ def answer(shard: Shard, question: Question, folder: Path) -> dict[str, int]:
     rows = [{**one.as_json(), "image": name} for name, one in zip(names, found, strict=True)]
     for row in rows:
         row["alternatives"] = json.dumps(row["alternatives"])
+        for key in ("image", "error"):  # names of files need not be text, cells of a table must
+            row[key] = row[key] and row[key].encode("utf-8", "backslashreplace").decode()
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(rows, schema=_schema()), sink)
     files.write_bytes(folder / shard.file, sink.getvalue().to_pybytes())
@@ -211,11 +221,13 @@ def _bucket_image(name: str) -> NamedImage:
 
 def _table_images(shard: Shard) -> tuple[list[str], Iterator[Any]]:
     """Rows of a Parquet file: a column of images (bytes, or the struct of `datasets`), and perhaps `path`."""
-    import pyarrow.parquet as pq
-
     assert shard.table is not None
-    system, path = _file_system(shard.table)
-    file = pq.ParquetFile(path, filesystem=system)
+    with _readable(shard.table):
+        return _rows_of(shard, _table(shard.table))
+
+
+def _rows_of(shard: Shard, file: Any) -> tuple[list[str], Iterator[Any]]:
+    """The same from an open file."""
     names = [name for name in ("image", BYTES) if name in file.schema_arrow.names]
     if not names:
         raise InputError(
@@ -255,20 +267,26 @@ def prepare(source: str, question: Question, target: Path, size: int = SHARD) ->
     found = shards(source, size)
     if not found:
         raise InputError(f"{source} holds no images: give a folder, a Parquet file or a bucket of images")
+    manifest = target / MANIFEST
+    if not manifest.is_file() and target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f"{target} is there already and no folder of predictions: choose another --to")
     digest = hashlib.sha256()
     for one in found:
         digest.update(json.dumps(asdict(one)).encode())
-    wanted = {"images": digest.hexdigest(), "question": json.loads(json.dumps(asdict(question)))}
-    manifest = target / MANIFEST
+    learner = _learner(question)
+    learner.question(question.classes, question.template)  # mistakes are found before the work
+    wanted = {
+        "images": digest.hexdigest(),
+        "question": json.loads(json.dumps(asdict(question))),
+        "model": model_digest(learner.method),
+    }
     if manifest.is_file():
         stored = files.read_json(manifest, "folder of predictions")
         if {key: stored.get(key) for key in wanted} != wanted:
             raise InputError(
-                f"{target} holds answers to another question or about other images: choose another --to"
+                f"{target} holds answers to another question, of another model or about other images: choose "
+                "another --to"
             )
-    elif target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InputError(f"{target} is there already and no folder of predictions: choose another --to")
-    _learner(question).question(question.classes, question.template)  # mistakes are found before the work
     files.write_json(manifest, {"format": files.FORMAT, **wanted})
     return [one for one in found if not (target / one.file).is_file()]
 

@@ -18,6 +18,7 @@ from dpw.data.split import Split, content_key, open_image
 from dpw.errors import InputError
 
 CARD_CHARACTERS = 100_000
+LONGEST = 1000  # letters of a name; file systems take at most 255 in a part
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,8 @@ def _load(source: str, choice: HubChoice) -> Any:
     import datasets
 
     cache = None if choice.cache_folder is None else str(choice.cache_folder)
+    if len(source) > LONGEST:
+        raise InputError(f"{source:.80}... has {len(source)} letters: give the name of a dataset or a folder")
     saved = any((Path(source) / file).is_file() for file in ("dataset_dict.json", "dataset_info.json"))
     if Path(source).is_dir():
         refuse_outside(Path(source))

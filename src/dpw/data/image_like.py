@@ -76,6 +76,15 @@ def as_picture(image: Any, name: str) -> Image.Image:
     return picture
 
 
+def pixel_count(content: bytes) -> int:
+    """How many pixels an encoded image says it has, without decoding it; none where it is no image."""
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            return image.width * image.height
+    except DECODING_ERRORS:
+        return 0
+
+
 def _upright(image: Image.Image, name: str) -> Image.Image:
     """A Pillow image, which may only now be read from its file and turn out to be cut off."""
     try:

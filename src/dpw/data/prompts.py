@@ -8,6 +8,15 @@ def readable(name: str) -> str:
     return name.replace("_", " ")
 
 
+def is_text(name: str) -> bool:
+    """Whether a name can be written down; one of a file that is not in UTF-8, or cut apart, cannot."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def spell(template: str, name: str) -> str:
     """The prompt of a class: its name in the place of `{}`, with spaces for underscores throughout."""
     return readable(template.replace("{}", name))

@@ -105,21 +105,22 @@ def reference_pairs(setting: str | None, given: ReferenceData, task: Task, metho
     return given.pairs
 
 
-def check_reference(config: Any, given: ReferenceData, tasks: Sequence[Task], where: str) -> None:
-    """Look at the reference data that settings name, before anything is learned.
+def check_reference(config: Any, given: ReferenceData, tasks: Sequence[Task], method: str) -> None:
+    """Look at the reference data that settings name or the method needs, before anything is learned.
 
     What a method can do without, or makes itself before a task, is not asked for.
     """
+    needed = getattr(config, "needed_reference", ())
     images = getattr(config, "reference_images", None)
-    if images not in (None, OWN_IMAGES):
-        reference_images(images, given, tasks[0], where)
+    if images != OWN_IMAGES and (images is not None or "reference_images" in needed):
+        reference_images(images, given, tasks[0], method)
     sentences = getattr(config, "reference_sentences", None)
-    if sentences not in (None, OWN_PROMPTS):
-        reference_sentences(sentences, given, tasks[0], where)
+    if sentences != OWN_PROMPTS and (sentences is not None or "reference_sentences" in needed):
+        reference_sentences(sentences, given, tasks[0], method)
     pairs = getattr(config, "synthetic", None)
-    if pairs is not None and getattr(config, "diffusion", None) is None:
+    if (pairs is not None or "synthetic" in needed) and getattr(config, "diffusion", None) is None:
         for task in tasks:
-            reference_pairs(pairs, given, task, where)
+            reference_pairs(pairs, given, task, method)
 
 
 # ------------------------------------------------------------------------------------------- reading files

@@ -92,7 +92,7 @@ class FileImages:
         except (OSError, ValueError) as error:
             raise _missing(self.paths[index]) from error
         path = Path(self.paths[index]).absolute()
-        return content_key(f"{path}|{found.st_size}|{found.st_mtime_ns}".encode())
+        return content_key(os.fsencode(f"{path}|{found.st_size}|{found.st_mtime_ns}"))
 
     def where(self, index: int) -> str:
         """Give the path."""

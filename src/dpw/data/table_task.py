@@ -1,6 +1,7 @@
 """Reading a task from a CSV or Parquet table with one row for each image."""
 
 import csv
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +59,7 @@ def read_table(
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:
     """All rows as dicts."""
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113
         raise InputError(f"{path} is not a file; give a .csv or .parquet table")
     if path.suffix.lower() == ".csv":
         rows = _read_csv(path)

@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dpw.data.prompts import DEFAULT_TEMPLATE, readable, spell
+from dpw.data.prompts import DEFAULT_TEMPLATE, is_text, readable, spell
 from dpw.errors import InputError
+
+LONGEST = 1000  # letters of a class name or template that somebody gives: far more than 77 tokens
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,16 @@ def among_given(classes: Sequence[str], template: str) -> Candidates:
     if not all(isinstance(name, str) and name for name in names):
         raise InputError(f"classes is {list(names)!r:.80}; give a list of names, such as ['crow', 'swan']")
     if not names or len(set(names)) != len(names):
-        raise InputError(f"give at least one class and each only once, not {list(names)}")
+        raise InputError(f"give at least one class and each only once, not {list(names)!r:.200}")
     if not isinstance(template, str) or template.count("{}") != 1:
-        raise InputError(f"the template {template!r} needs exactly one {{}} for the class name")
+        raise InputError(f"the template {template!r:.200} needs exactly one {{}} for the class name")
+    for text in (template, *names):
+        if len(text) > LONGEST:
+            raise InputError(
+                f"{text!r:.80} has {len(text)} letters: give class and template {LONGEST} at most"
+            )
+        if not is_text(text):
+            raise InputError(f"{text!r:.200} is no text (it has half of a character): spell it in Unicode")
     return Candidates.among(ClassGroup("given", names, (template,)))
 
 

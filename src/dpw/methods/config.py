@@ -65,6 +65,7 @@ class MethodConfig(Settings):
     """
 
     absent: ClassVar[Mapping[str, Any]] = {}
+    needed_reference: ClassVar[tuple[str, ...]] = ()  # settings whose data a method cannot do without
 
     seed: int = Field(0, ge=0)
     """Seed of everything that is drawn."""

@@ -41,6 +41,7 @@ class GIFTConfig(FineTuneConfig):
     """
 
     absent: ClassVar[Mapping[str, Any]] = {"synthetic_classes": None}
+    needed_reference: ClassVar[tuple[str, ...]] = ("synthetic",)
 
     synthetic: str | None = None
     """Folder of made images with their prompts, or one such folder for each task."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from dpw.errors import InputError
 from dpw.report import figures, tables
 from dpw.report.findings import finding
-from dpw.report.page import Chapter, Part, page
+from dpw.report.page import WRITTEN_BY, Chapter, Part, page
 from dpw.report.style import Picture, need_matplotlib, save_picture
 from dpw.report.tables import Table, as_csv
 from dpw.runs.gathering import Group, Section, read_runs, sections
 from dpw.runs.provenance import PROGRAM
-from dpw.storage.files import slug, write_bytes
+from dpw.storage.files import refuse_foreign_file, slug, write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,6 +50,7 @@ def write_report(runs: Sequence[str | Path], output: str | Path) -> Path:
     output = Path(output)
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{output} does not end in .html: give the page a name such as report.html")
+    refuse_foreign_file(output, WRITTEN_BY)
     found = sections(read_runs([Path(run) for run in runs]))
     files = output.with_name(f"{output.stem}_files")
     several = len(found) > 1

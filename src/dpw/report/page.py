@@ -10,6 +10,7 @@ from dpw.report.style import Picture, inline_svg
 from dpw.report.tables import Cell, Table, exact, shown
 
 PIXELS_PER_INCH = 96
+WRITTEN_BY = b"ritten by dpw "  # in every page, so that no other page is ever replaced
 # The one script of a page: a click on the head of a column sorts its table, a second one the other way.
 SCRIPT = """
 for (const head of document.querySelectorAll("th button")) head.addEventListener("click", () => {

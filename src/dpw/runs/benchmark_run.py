@@ -84,9 +84,9 @@ class BenchmarkRun:
     def check(self) -> None:
         """Read every image once and look at all that the settings name, before anything is learned."""
         self.options.on_message("reading all images once")
-        given = reference_data(self.benchmark)
+        given, name = reference_data(self.benchmark), self.config.method
         stop = self.options.should_stop
-        check_before_learning(self.benchmark, self.method_settings, given, self.cache, stop)
+        check_before_learning(self.benchmark, name, self.method_settings, given, self.cache, stop)
 
     def go(self) -> dict[str, Any]:
         """Do everything that is not yet done."""

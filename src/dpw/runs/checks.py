@@ -73,6 +73,7 @@ def refuse_other_tasks(
 
 def check_before_learning(
     benchmark: LoadedBenchmark,
+    method: str,
     config: MethodConfig,
     reference: ReferenceData,
     cache: PixelCache,
@@ -82,7 +83,7 @@ def check_before_learning(
 
     A request to stop ends the reading; the run answers it.
     """
-    check_reference(config, reference, benchmark.tasks, benchmark.name)
+    check_reference(config, reference, benchmark.tasks, method)
     for task in benchmark.tasks:
         for split in task.splits().values():
             check_readable(cache, split, should_stop)

@@ -225,7 +225,10 @@ def read_run(folder: Path) -> Run:
     """Read a finished run; anything else is one clear sentence."""
     files = RunFolder(folder)
     results = files.read_results()
-    if missing := [key for key in NEEDED if key not in results]:
+    missing = [key for key in NEEDED if key not in results]
+    if not missing and "settings" not in results["settings"]:
+        missing = ["settings.settings"]
+    if missing:
         raise DamagedFileError(
             f"the results in {folder} lack {missing[0]!r}: run 'dpw resume {folder}' again"
         )

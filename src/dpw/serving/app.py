@@ -16,6 +16,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
+from dpw.clip.preprocessing import Pixels
+from dpw.data.image_like import pixel_count
 from dpw.engine.prediction import Prediction
 from dpw.errors import InputError
 from dpw.serving.batching import Batcher, QueueFullError
@@ -38,6 +40,7 @@ class Limits:
         request_images: images in one request.
         request_bytes: bytes of one request.
         classes: names of classes in one request.
+        pixels: of all images of one request; a small file may have very many.
     """
 
     batch: int = 64
@@ -46,6 +49,7 @@ class Limits:
     request_images: int = 64
     request_bytes: int = 32_000_000
     classes: int = 1000
+    pixels: int = 256_000_000
 
 
 class Service:
@@ -103,7 +107,7 @@ class Service:
     async def _answers(self, model: ServedModel, asked: Asked) -> list[Prediction]:
         """Decode in a thread, queue what can be read, and put the answers in the order of the images."""
         loop = asyncio.get_running_loop()
-        pixels, errors = await loop.run_in_executor(self.decoders, model.read, asked.images, asked.names)
+        pixels, errors = await loop.run_in_executor(self.decoders, self._decoded, model, asked)
         rows = [row for row in range(len(asked.images)) if row not in errors]
         found: list[Prediction] = []
         if rows:
@@ -114,6 +118,17 @@ class Service:
             by_row[row] if row in by_row else Prediction(name, error=str(errors[row]))
             for row, name in enumerate(asked.names)
         ]
+
+    def _decoded(self, model: ServedModel, asked: Asked) -> tuple[Pixels, dict[int, InputError]]:
+        """The images of a request, unless decoding them would take the server from everybody else."""
+        count = sum(map(pixel_count, asked.images))
+        if count > self.limits.pixels:
+            raise RefusedError(
+                413,
+                f"the images have {count / 1e6:.0f} megapixels together: send at most "
+                f"{self.limits.pixels / 1e6:g} at once",
+            )
+        return model.read(asked.images, asked.names)
 
     def ready(self) -> dict[str, Any]:
         """Whether this process takes requests, with which model, and why not with a newer one."""

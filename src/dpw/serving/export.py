@@ -19,6 +19,7 @@ from dpw.serving.export_texts import ALL
 from dpw.storage import files
 
 FORMATS = (".onnx", ".pt2")
+OWN = b"class_tasks"  # stands in the metadata of every exported file, so that no other is ever replaced
 EXAMPLE_IMAGES = 3  # any number but one, which tracing would take for a constant
 
 
@@ -60,6 +61,7 @@ def export(
     if path.suffix == ".onnx":
         require_onnx()
     model.question(None)  # refuses a model that has learned nothing
+    files.refuse_foreign_file(path, OWN)
     method, device = model.method.eval(), model.method.backbone.device
     method.to("cpu")
     try:

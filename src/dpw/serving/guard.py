@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
@@ -23,30 +25,46 @@ OPEN = ("/", "/docs", "/healthz", "/readyz", "/openapi.json")  # needs no token:
 
 CLIENT_GONE = 499  # as other servers count a client that did not wait
 LINGER_SECONDS = 2.0  # in which the rest of a refused request is read
+BODY_SECONDS = 60.0  # for all of a request to come
+HELD = 8  # requests of the largest size whose bytes are held at once
 
 
 class Guard:
     """Refuses what is too large or has no right before anything is read, and counts every answer."""
 
-    def __init__(self, app: App, *, most_bytes: int, token: str | None, metrics: Metrics) -> None:
-        """`most_bytes` of a body are read; with a `token` all but the open addresses want it."""
+    def __init__(
+        self, app: App, *, most_bytes: int, token: str | None, metrics: Metrics, seconds: float = BODY_SECONDS
+    ) -> None:
+        """`most_bytes` of a body are read, within `seconds`; all but the open addresses want the `token`."""
         self.app, self.most_bytes, self.token, self.metrics = app, most_bytes, token, metrics
+        self.seconds = seconds
+        self.held = 0  # bytes of requests that are not answered yet
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it here."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        read, whole, status = 0, False, 200
+        read, whole, status, deadline = 0, False, 200, time.monotonic() + self.seconds
 
         async def limited() -> MutableMapping[str, Any]:
-            """Give the body on, as far as it may go."""
+            """Give the body on, as far as it may go and as long as it may take."""
             nonlocal read, whole
-            message = await receive()
-            read += len(message.get("body", b""))
-            whole = not message.get("more_body", False)
+            if whole:
+                return await receive()
+            try:
+                message = await asyncio.wait_for(receive(), max(0.0, deadline - time.monotonic()))
+            except TimeoutError:
+                raise RefusedError(
+                    408,
+                    f"the request was not whole after {self.seconds:g} s: send it faster, or less at once",
+                ) from None
+            length, whole = len(message.get("body", b"")), not message.get("more_body", False)
+            read, self.held = read + length, self.held + length
             if read > self.most_bytes:
                 raise self._too_large()
+            if self.held > HELD * self.most_bytes:
+                raise RefusedError(503, "the server holds too many bytes of requests: ask again in a second")
             return message
 
         async def counted(message: MutableMapping[str, Any]) -> None:
@@ -62,25 +80,27 @@ class Guard:
             await send(message)
 
         try:
-            self._check(Request(scope))
+            self._check(scope["path"], Request(scope).headers)
             await self.app(scope, limited, counted)
         except RefusedError as refused:
             await refusal(refused)(scope, receive, counted)
         except ClientDisconnect:
             await Response(status_code=CLIENT_GONE)(scope, receive, counted)
         except Exception:
-            log.exception("a request to %s failed", scope.get("path"))
+            log.exception("a request to %r failed", scope.get("path"))
             await refusal(RefusedError(500, "the server failed: its log says why"))(scope, receive, counted)
+        finally:
+            self.held -= read
 
-    def _check(self, request: Request) -> None:
-        """Refuse by the headers alone."""
-        if self.token is not None and request.url.path not in OPEN:
-            kind, _, given = request.headers.get("authorization", "").partition(" ")
+    def _check(self, path: str, headers: Headers) -> None:
+        """Refuse by the address that will answer (never by the host a client names) and the headers."""
+        if self.token is not None and path not in OPEN:
+            kind, _, given = headers.get("authorization", "").partition(" ")
             right = secrets.compare_digest(given.strip().encode(), self.token.encode())
             if kind.lower() != "bearer" or not right:
                 raise RefusedError(401, "this address needs the header 'Authorization: Bearer TOKEN'")
-        length = request.headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > self.most_bytes:
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and (len(length) > 20 or int(length) > self.most_bytes):
             raise self._too_large()
 
     def _too_large(self) -> RefusedError:
@@ -103,7 +123,9 @@ async def _throw_away(receive: Receive, most_bytes: int) -> None:
 def refusal(error: RefusedError) -> JSONResponse:
     """A refusal as an answer: one sentence, and how to do better where headers can say it."""
     headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
-    if error.status in (401, 413):
+    if error.status == 503:
+        headers["Retry-After"] = "1"
+    if error.status in (401, 408, 413, 503):
         headers["Connection"] = "close"  # the rest of the body is not read
     return JSONResponse({"error": str(error)}, error.status, headers)
 

@@ -17,6 +17,7 @@ from dpw.serving.served import Question
 
 FIELDS = ("images", "classes", "template", "top", "unknown")
 FORM = "multipart/form-data"
+LONGEST_NAME = 1000  # letters of an image's name that an answer repeats
 EXAMPLE = '{"images": ["<base64>"], "classes": ["crow", "swan"], "top": 3}'
 
 
@@ -88,7 +89,7 @@ async def _taken_apart(form: FormData) -> tuple[list[bytes], list[str], dict[str
         _known(key)
         if isinstance(value, UploadFile):
             images.append(await value.read())
-            names.append(value.filename or f"image {len(names)}")
+            names.append(_writable(value.filename or f"image {len(names)}"))
         elif key in ("image", "images"):
             raise RefusedError(400, "images must be files: send them as curl -F images=@photo.jpg does")
         elif key == "classes":
@@ -126,9 +127,16 @@ def _from_json(body: bytes) -> tuple[list[bytes], list[str], dict[str, Any]]:
                 base64.b64decode(data.partition(",")[2] if data.startswith("data:") else data, validate=True)
             )
         except (binascii.Error, ValueError) as error:
-            raise RefusedError(400, f"{name} is no base64 ({error}): encode the file's bytes") from error
-        names.append(name)
+            raise RefusedError(
+                400, f"{_writable(name)} is no base64 ({error}): encode the file's bytes"
+            ) from error
+        names.append(_writable(name))
     return images, names, content
+
+
+def _writable(name: str) -> str:
+    """The name of an image as an answer can repeat it: not endless, halves of characters spelled out."""
+    return name[:LONGEST_NAME].encode("utf-8", "backslashreplace").decode()
 
 
 def _known(key: str) -> str:

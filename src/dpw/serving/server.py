@@ -4,12 +4,14 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from uvicorn import Server
 
 Say = Callable[[str], None]
+HEADER_SECONDS = 20.0  # for the header of a request to come
 
 
 @dataclass(frozen=True)
@@ -100,8 +103,16 @@ def run_process(
     """
     import uvicorn
 
+    silent = SilentClients()
+
     class Announcing(uvicorn.Server):
-        """Says when it takes requests."""
+        """Says when it takes requests, and closes connections on which none comes."""
+
+        async def on_tick(self, counter: int) -> bool:
+            """Look at the connections once a second; uvicorn itself asks ten times."""
+            if counter % 10 == 0:
+                silent.close(self.server_state.connections, time.monotonic())
+            return await super().on_tick(counter)
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             """Begin to listen, then say so."""
@@ -125,6 +136,7 @@ def run_process(
         app,
         log_config=None,
         access_log=False,
+        ws="none",
         server_header=False,
         timeout_graceful_shutdown=max(1, round(settings.grace_seconds)),
     )
@@ -132,6 +144,26 @@ def run_process(
     on_server(server)
     with _signals_end_quietly():
         server.run(sockets=[bound])
+
+
+class SilentClients:
+    """Closes connections that send no whole header within a time; else a few clients hold all of them."""
+
+    def __init__(self, seconds: float = HEADER_SECONDS) -> None:
+        """Wait so many seconds for the header of a request."""
+        self.seconds = seconds
+        self._since: WeakKeyDictionary[Any, tuple[int, float]] = WeakKeyDictionary()
+
+    def close(self, connections: Iterable[Any], now: float) -> None:
+        """Close those among uvicorn's connections whose client has been silent for too long."""
+        for one in list(connections):
+            answered = one.cycle is None or one.cycle.response_complete
+            request, since = self._since.get(one, (0, now))
+            if not answered or request != id(one.cycle):
+                since = now
+            self._since[one] = id(one.cycle), since
+            if answered and now - since > self.seconds:
+                one.transport.close()
 
 
 def log_to(say: Say) -> None:
@@ -150,6 +182,8 @@ def log_to(say: Say) -> None:
         handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)
+    for name in ("python_multipart", "multipart"):  # says of every bad form what its refusal says too
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 @contextmanager

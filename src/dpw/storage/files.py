@@ -19,10 +19,11 @@ import secrets
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpw.errors import DamagedFileError, StorageError
+from dpw.errors import DamagedFileError, InputError, StorageError
 from dpw.storage.lock import TENSOR_FILE, journal_of
 
 if TYPE_CHECKING:  # torch takes seconds, and most commands read only JSON
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # torch takes seconds, and most commands read only JSON
 
 FORMAT = 1
 AGED = 2 * 10**9  # nanoseconds; file systems tell times apart by milliseconds, some by two seconds
+MAX_JSON = 64_000_000  # bytes of a JSON file; a model of ten thousand tasks has a tenth of that
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 Entries = Sequence[Mapping[str, Any]]
 
@@ -41,6 +43,8 @@ def write_bytes(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all, even through a power cut."""
     temporary = path.with_name(f".{path.name}.dpw-{secrets.token_hex(4)}.tmp")
     try:
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EEXIST, "it is a folder, a pipe or a device; choose another name")
         path.parent.mkdir(parents=True, exist_ok=True)
         _note(temporary)
         with temporary.open("xb") as file:
@@ -55,6 +59,28 @@ def write_bytes(path: Path, content: bytes) -> None:
     except BaseException:
         _discard(temporary)
         raise
+
+
+def refuse_foreign_file(path: Path, mark: bytes) -> None:
+    """Refuse to replace a file in which the mark of what dpw writes there is missing; an empty one may go.
+
+    Whoever is about to compute for long asks before, so the folder must be there or be possible as well.
+    """
+    try:
+        if path.is_file() and path.stat().st_size:
+            with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+                own = content.find(mark) >= 0
+        else:
+            own = path.is_file() or not path.exists()
+    except OSError as error:
+        raise StorageError(_why_not_written(path, error), error.errno) from error
+    if not own:
+        raise InputError(
+            f"{path} is there already and dpw did not write it: remove it or choose another name"
+        )
+    folder = next(above for above in path.absolute().parents if above.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise StorageError(f"cannot write {path}: {folder} cannot be written to; choose another folder")
 
 
 def csv_cell(value: Any) -> Any:
@@ -191,10 +217,16 @@ def read_json(path: Path, kind: str) -> dict[str, Any]:
             raise DamagedFileError(f"there is no folder {path.parent}: give the folder of a {kind}")
         raise DamagedFileError(f"{path.parent} is not a {kind}: it has no {path.name}")
     try:
+        if path.stat().st_size > MAX_JSON:
+            raise DamagedFileError(
+                f"{path} has more than {MAX_JSON // 10**6} MB, as no file of dpw does: give a {kind}"
+            )
         content = json.loads(path.read_bytes())
         stated = content.pop("checksum")
     except OSError as error:
         raise DamagedFileError(f"{path} cannot be read ({error.strerror}): mend its rights") from error
+    except DamagedFileError:
+        raise
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise DamagedFileError(
             f"{path} is damaged or was not written by dpw: restore it from a copy"

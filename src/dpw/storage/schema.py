@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from dpw.errors import DamagedFileError
 
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
+Template = Annotated[str, Field(max_length=1000, pattern=r"\{\}")]  # with a place for the class name
 Accuracy = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 
@@ -31,8 +32,8 @@ class _Task(_Part):
     """A learned task."""
 
     name: Name
-    classes: Annotated[list[str], Field(min_length=1)]
-    templates: Annotated[list[str], Field(min_length=1)]
+    classes: Annotated[list[Name], Field(min_length=1)]
+    templates: Annotated[list[Template], Field(min_length=1)]
     protocol: Name
     details: dict[str, Any]
     tensors: _Entry
@@ -106,6 +107,12 @@ class _Metrics(_Part):
     last: float | None
 
 
+class _Asked(_Part):
+    """What a run was asked for, as far as two runs are told apart by it."""
+
+    settings: dict[str, Any]
+
+
 class ResultsContent(_Part):
     """`results.json`, as far as tables and pages rely on it."""
 
@@ -121,8 +128,9 @@ class ResultsContent(_Part):
     zero_shot: list[Accuracy | None]
     metrics: _Metrics
     parameters: Count
-    settings: dict[str, Any]
+    settings: _Asked
     method_config: dict[str, Any]
+    decision: str | None
     versions: dict[str, str]
     seconds: dict[str, float]
 

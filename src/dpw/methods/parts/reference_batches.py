@@ -1,6 +1,7 @@
 """Reference data for distillation: images in shuffled passes, and one set of sentences a task."""
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -20,6 +21,8 @@ from dpw.methods.parts.distillation import DistillingConfig
 
 class ReferencedConfig(DistillingConfig):
     """Where reference images and sentences come from; without a setting they are given by a program."""
+
+    needed_reference: ClassVar[tuple[str, ...]] = ("reference_images", "reference_sentences")
 
     reference_images: str | None = None
     """Images to distil on: `task` for the task's own, a folder, or a saved dataset."""

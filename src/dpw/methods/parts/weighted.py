@@ -73,7 +73,7 @@ class WeightedConfig(RoutedConfig):
     """Weight of an image below which prefixes are filtered."""
     text_weight: Literal["exact", "grid"] = "grid"
     """Encode prompts for every weight, or read them from a grid of weights."""
-    grid_points: int = Field(32, ge=2)
+    grid_points: int = Field(32, ge=2, le=100_000)
     """Weights in that grid."""
 
 
