@@ -122,27 +122,45 @@ def _size(count: int | None) -> str:
 def _carry_out(wanted: "Reproduction", as_json: bool) -> None:
     """Run what is missing, then write and show the tables."""
     from dpw.cli.run import run_in_terminal
-    from dpw.report.comparison import aligned, piped
     from dpw.runs.paper_tables import TABLES
     from dpw.runs.reproduce import carry_out, result_rows
-    from dpw.storage.files import write_bytes
 
     carry_out(wanted, run_in_terminal, lambda sentence: say(sentence, err=True))
     written = {}
     for name in TABLES if wanted.table == "all" else [wanted.table]:
-        rows, base = result_rows(wanted, name), wanted.output / name
-        page = "\n".join([f"# {TABLES[name].title}", "", *piped(rows), ""])
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(rows)
-        write_bytes(base.with_suffix(".md"), page.encode())
-        write_bytes(base.with_suffix(".csv"), text.getvalue().encode())
-        written[name] = rows
-        if not as_json:
-            say("\n".join([TABLES[name].title, *aligned(rows), f"written to {base}.md and .csv"]))
+        written[name] = result_rows(wanted, name)
+        _write(TABLES[name].title, written[name], wanted.output / name, as_json)
+    if wanted.table in ("throughput", "all"):
+        written["costs"] = _costs(wanted)
+        _write("What every method costs", written["costs"], wanted.output / "costs", as_json)
     if wanted.table in ("figures", "all"):
         _draw(wanted)
     if as_json:
         say(json.dumps(written, indent=2))
+
+
+def _write(title: str, rows: list[list[str]], base: Path, as_json: bool) -> None:
+    """A table as Markdown and CSV, and on the screen unless somebody asked for JSON."""
+    from dpw.report.comparison import aligned, piped
+    from dpw.storage.files import write_bytes
+
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_bytes(base.with_suffix(".md"), "\n".join([f"# {title}", "", *piped(rows), ""]).encode())
+    write_bytes(base.with_suffix(".csv"), text.getvalue().encode())
+    if not as_json:
+        say("\n".join([title, *aligned(rows), f"written to {base}.md and .csv"]))
+
+
+def _costs(wanted: "Reproduction") -> list[list[str]]:
+    """Measure every method in turn on the CLIP of the table."""
+    from dpw.runs.throughput import cost_rows, costs
+
+    found = []
+    for one in costs("mini" if wanted.mini else wanted.model):
+        say(f"{one.method}: {'measured' if one.measured else one.problem}", err=True)
+        found.append(one)
+    return cost_rows(found)
 
 
 def _draw(wanted: "Reproduction") -> None:

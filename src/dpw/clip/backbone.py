@@ -61,6 +61,7 @@ class Backbone(nn.Module):
         self.gradient_checkpointing = False
         self._compiled: Callable[..., Tensor] | None = None
         self._fingerprint: str | None = None
+        self._packed: tuple[Tensor, PackedPrompts] | None = None
 
     @classmethod
     def from_pretrained(cls, name_or_folder: str | Path, *, allow_download: bool = True) -> "Backbone":
@@ -168,12 +169,24 @@ class Backbone(nn.Module):
     def encode_copies(self, tokens: Tensor, copies: int, adaptation: Adaptation | None) -> Tensor:
         """Features `(copies, C, E)` of a class list, a copy for each sample of the adaptation."""
         if self.family.texts.causal:
-            return self._encode_listed(PackedPrompts(tokens, self.end_of_text(tokens)), copies, adaptation)
+            return self._encode_listed(self._pack(tokens), copies, adaptation)
         encoded = []
         for part in torch.split(tokens, max(1, SIDE_BY_SIDE // (copies * tokens.shape[1]))):
             listed = SideBySide(part, self.family.texts.mask(self.clip, part), self.end_of_text(part))
             encoded.append(self._encode_listed(listed, copies, adaptation))
         return torch.cat(encoded, dim=1)
+
+    def _pack(self, tokens: Tensor) -> PackedPrompts:
+        """Prompts as one sequence; the latest are kept, because packing asks the device for lengths.
+
+        A training asks for the same tensor in every step.
+        """
+        kept = self._packed  # threads may ask for different prompts at the same time
+        if kept is None or kept[0] is not tokens:
+            with torch.inference_mode(mode=False):  # a prediction may ask first, and training later
+                kept = tokens, PackedPrompts(tokens, self.end_of_text(tokens))
+            self._packed = kept
+        return kept[1]
 
     def _encode_listed(
         self, prompts: PackedPrompts | SideBySide, copies: int, adaptation: Adaptation | None

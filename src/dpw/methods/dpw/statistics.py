@@ -5,9 +5,14 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+WITHOUT_DOUBLE = ("mps",)  # devices that know no float64: their scores are summed on the host
+
 
 class RunningScores:
-    """Sums in float64 of scores and of their squares for every block; mean and biased variance follow."""
+    """Sums in float64 of scores and of their squares for every block; mean and biased variance follow.
+
+    They stay where the scores are, so that no training step waits for them.
+    """
 
     def __init__(self) -> None:
         """Start empty."""
@@ -22,10 +27,11 @@ class RunningScores:
     def add(self, block: int, scores: Tensor) -> None:
         """Add the scores `(B, h, L)` of one batch."""
         # A constant score has variance 0 in float64; float32 sums would leave noise above the clamp.
-        scores = scores.detach().cpu().double()
+        scores = scores.detach()
+        scores = (scores.cpu() if scores.device.type in WITHOUT_DOUBLE else scores).double()
         zero = torch.zeros_like(scores[0])
-        self.sums[block] = self.sums.get(block, zero) + scores.sum(dim=0)
-        self.squares[block] = self.squares.get(block, zero) + (scores**2).sum(dim=0)
+        self.sums[block] = self.sums.get(block, zero).to(scores) + scores.sum(dim=0)
+        self.squares[block] = self.squares.get(block, zero).to(scores) + (scores**2).sum(dim=0)
         self.counts[block] = self.counts.get(block, 0) + len(scores)
 
     def moments(self) -> tuple[Tensor, Tensor]:

@@ -154,7 +154,14 @@ class WeightedAnswers:
         return torch.cat([F.normalize(features, dim=-1), patches], dim=-1)
 
     def router_features(self, images: Images) -> Tensor:
-        """The same for images of a question; once for every batch. The text router sees the feature alone."""
+        """The same for images of a question, in main memory, where routers decide; once for every batch.
+
+        The text router sees the feature alone.
+        """
+        return images.once("router on the host", lambda: self._seen_by_router(images).detach().cpu())
+
+    def _seen_by_router(self, images: Images) -> Tensor:
+        """What the router sees, where the model is."""
         if self.config.router_features == "image" or self.config.router == "text-prototypes":
             return self.method.frozen_features(images)
 
