@@ -1,102 +1,13 @@
-"""Learning, files and reads on a pretended accelerator, which refuses tensors of the CPU."""
+"""The cases of a pretended accelerator, in a process of their own: it stays registered as long as a process."""
 
-import pytest
-import torch
+import subprocess
+import sys
+from pathlib import Path
 
-from dpw.data.images import Images
-from dpw.data.pixels import PixelCache
-from dpw.engine.devices import make_accelerator
-from dpw.engine.training import Trainer
-from dpw.methods import METHODS
-from dpw.storage.model_folder import load_model, save_model
-from tests.helpers.pretended import DEVICE, OnDevice, PretendedAccelerator, pretended
-from tests.helpers.tiny_clip import tiny_backbone
-from tests.helpers.toy_methods import questions, some_pixels, toy_method, toy_task
-
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}
-FEW = {"training.iterations": 3, "training.batch_size": 8}
-WITHOUT_DROPOUT = {"adapter_dropout": 0.0}
+CASES = Path(__file__).with_name("devices_pretended_cases.py")
 
 
-def learned(name, accelerator, **settings):
-    """A method that has learned two tasks on the accelerator's device."""
-    method = toy_method(name, **FEW, **settings)
-    trainer = Trainer(PixelCache(method.backbone.preprocessing, folder=None), accelerator)
-    for task in ("aircraft", "dtd"):
-        trainer.fit(method, toy_task(task))
-    return method.eval()
-
-
-def dropout_of(name):
-    """The setting that makes two devices draw the same numbers: none."""
-    fields = METHODS[name].config_class.model_fields
-    return {key: value for key, value in WITHOUT_DROPOUT.items() if key in fields}
-
-
-def test_the_device_refuses_tensors_of_the_host_and_notes_what_is_read():
-    with pretended() as device:
-        there = torch.ones(2, device=DEVICE)
-        assert isinstance(there, OnDevice)
-        assert there.device == DEVICE
-        with pytest.raises(AssertionError, match="of the host beside"):
-            there + torch.ones(2)
-        with pytest.raises(AssertionError, match="of the host beside"):
-            torch.ones(2)[there.long()]
-        assert not device.reads
-        assert (there * torch.tensor(3.0))[torch.tensor([0])].tolist() == [3.0]
-        assert torch.tensor([1.0], device=DEVICE).cpu().tolist() == [1.0]
-    assert len(device.reads) == 2
-
-
-def test_gradients_come_from_the_device():
-    with pretended():
-        layer = torch.nn.Linear(3, 2).to(DEVICE)
-        layer(torch.ones(4, 3, device=DEVICE)).sum().backward()
-        assert layer.weight.grad.cpu().tolist() == [[4.0] * 3] * 2
-
-
-@pytest.mark.parametrize("name", ["zero-shot"])
-def test_a_method_learns_and_answers_on_the_device_as_on_the_cpu(name):
-    settings = dropout_of(name)
-    here = learned(name, make_accelerator(), **settings)
-    asked = questions(here)
-    with torch.inference_mode():
-        expected = [here.logits(Images.of(some_pixels()), one) for one in asked]
-    with pretended():
-        there = learned(name, PretendedAccelerator(), **settings)
-        with torch.inference_mode():
-            found = [there.logits(Images.of(some_pixels().to(DEVICE)), one).cpu() for one in asked]
-    for one, other in zip(expected, found, strict=True):
-        torch.testing.assert_close(one, other, **CLOSE)
-
-
-@pytest.mark.parametrize("name", ["dpw", "diki"])
-def test_a_model_of_the_device_is_saved_and_loaded_back_to_it(name, tmp_path):
-    with pretended():
-        first = learned(name, PretendedAccelerator(), **dropout_of(name))
-        save_model(first, tmp_path)
-        second = load_model(tmp_path, lambda kind, config, _: kind(tiny_backbone(), config)).to(DEVICE)
-        question = questions(first)[-1]
-        with torch.inference_mode():
-            pixels = some_pixels().to(DEVICE)
-            answers = [one.eval().logits(Images.of(pixels), question).cpu() for one in (first, second)]
-    torch.testing.assert_close(*answers, **CLOSE)
-
-
-# ------------------------------------------------------------------------------ what the host must wait for
-
-
-@pytest.mark.parametrize("settings", [{}, {"cls_statistics": "training"}])
-def test_a_training_step_reads_nothing(settings):
-    with pretended() as device:
-        method = learned("dpw", PretendedAccelerator(), **settings)
-        method.bank[-1].requires_grad_()
-        method.train()
-        optimizer = torch.optim.SGD(method.trainable().values(), lr=0.1)
-        pixels, labels = some_pixels(4).to(DEVICE), torch.tensor([0, 1, 0, 1], device=DEVICE)
-        method(pixels, labels).backward()
-        device.reads.clear()
-        method(pixels, labels).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    assert device.reads == []
+def test_learning_files_and_reads_on_a_pretended_accelerator():
+    asked = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", str(CASES)]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]

@@ -80,7 +80,7 @@ class Pretending(TorchDispatchMode):
             to_device = isinstance(args[0], OnDevice)
             if not to_device:
                 self.note("copy to the host")
-        if asked is not None:
+        if asked is not None and torch.device(asked).type == DEVICE.type:
             kwargs = {**kwargs, "device": torch.device("cpu")}
         wrappers = {id(one.held): one for one in there}
         inner = tree_map_only(OnDevice, lambda one: one.held, (args, kwargs))

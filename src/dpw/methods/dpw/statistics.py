@@ -1,11 +1,20 @@
 """Running mean and variance of scores, block by block."""
 
 from collections.abc import Mapping
+from functools import cache
 
 import torch
 from torch import Tensor
 
-WITHOUT_DOUBLE = ("mps",)  # devices that know no float64: their scores are summed on the host
+
+@cache
+def knows_double(device: torch.device) -> bool:
+    """Whether a device computes in float64; scores of one that does not are summed on the host."""
+    try:
+        torch.zeros((), dtype=torch.float64, device=device)
+    except (RuntimeError, TypeError):
+        return False
+    return True
 
 
 class RunningScores:
@@ -28,7 +37,7 @@ class RunningScores:
         """Add the scores `(B, h, L)` of one batch."""
         # A constant score has variance 0 in float64; float32 sums would leave noise above the clamp.
         scores = scores.detach()
-        scores = (scores.cpu() if scores.device.type in WITHOUT_DOUBLE else scores).double()
+        scores = (scores if knows_double(scores.device) else scores.cpu()).double()
         zero = torch.zeros_like(scores[0])
         self.sums[block] = self.sums.get(block, zero).to(scores) + scores.sum(dim=0)
         self.squares[block] = self.squares.get(block, zero).to(scores) + (scores**2).sum(dim=0)
