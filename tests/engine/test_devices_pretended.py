@@ -1,4 +1,4 @@
-"""The cases of a pretended accelerator, in a process of their own: it stays registered as long as a process."""
+"""The cases of a pretended accelerator, in a process of their own: a device stays registered in its process."""
 
 import subprocess
 import sys
