@@ -1,4 +1,4 @@
-"""The cases of a pretended accelerator, in a process of their own: a device stays registered in its process."""
+"""The cases of a pretended accelerator run in a process of their own, in which its device stays registered."""
 
 import subprocess
 import sys
