@@ -1,4 +1,4 @@
-"""The cases of a pretended accelerator run in a process of their own, in which its device stays registered."""
+"""Cases of a pretended accelerator, run in a process of their own: a device stays registered in one."""
 
 import subprocess
 import sys
