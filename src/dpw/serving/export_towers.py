@@ -56,9 +56,12 @@ class ImageTower(nn.Module):
         end = tokens if patches or len(layers) == half else self.ends.last_block(embedded.shape[1], None)
         last = run_blocks(layers[half:], middle, None, tokens, end, False)
         first = self.ends.class_tokens
-        mean, inner = last[:, first:].mean(dim=1) if patches else None, middle[:, first:]
-        spread = inner.std(dim=1, correction=0)
-        return FrozenPass(embedded, inner.mean(dim=1), spread, self.pool(last), mean)
+        mean = last[:, first:].mean(dim=1) if patches else None
+        inner = middle[:, first:]
+        centre = inner.mean(dim=1)
+        # A graph has no deviation of its own: what stands for one makes onnxruntime warn.
+        spread = (inner - centre[:, None]).square().mean(dim=1).sqrt()
+        return FrozenPass(embedded, centre, spread, self.pool(last), mean)
 
     def features(self, embedded: Tensor, adaptation: Adaptation | None = None) -> Tensor:
         """Normalised image features `(B, E)`; only what they are read from goes through the last block."""
