@@ -29,6 +29,9 @@ CLIP_TEMPERATURE = 0.35  # zero-shot probabilities are overconfident; times CLIP
 NEGLIGIBLE = 1e-6  # a task with a smaller weight is not asked, which saves its pass through the tower
 NORMAL_QUARTILES = 1.349  # how many deviations of a normal distribution lie between its quartiles
 ENOUGH = 10  # own images without which nothing is known of their spread
+UNSURE = (
+    7.0  # the spread of n images counts (1 + 7/n) times: so far out lies Student's t where normal is at −4
+)
 
 HeadLogits = Callable[[int, Images], Tensor]  # task and images to logits (B, C of the task), float64, host
 RouterFeatures = Callable[[Images], Tensor]  # what the Gaussians look at (B, E)
@@ -131,4 +134,5 @@ def own_likelihood(task: HostTensors) -> tuple[Tensor, Tensor]:
     if len(own) < ENOUGH:
         return torch.zeros((), dtype=torch.float64), torch.tensor(torch.inf, dtype=torch.float64)
     low, median, high = own.quantile(own.new_tensor([0.25, 0.5, 0.75]))
-    return median, ((high - low) / NORMAL_QUARTILES).clamp(min=torch.finfo(torch.float32).eps)
+    spread = (high - low) / NORMAL_QUARTILES * (1 + UNSURE / len(own))
+    return median, spread.clamp(min=torch.finfo(torch.float32).eps)

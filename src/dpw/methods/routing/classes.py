@@ -13,6 +13,8 @@ from torch import Tensor
 
 from dpw.methods.routing.estimation import ENOUGH, RIDGES, diagonal_target, thinned
 
+FEWEST = 20  # images beyond one for each class, without which nothing is known of the spread within classes
+
 
 class ClassGaussians(NamedTuple):
     """The Gaussians of a task's classes, and log-likelihoods of its own images, each left out, ascending."""
@@ -26,14 +28,14 @@ class ClassGaussians(NamedTuple):
 
 
 def fit_classes(features: Tensor, labels: Tensor, floor: float) -> ClassGaussians | None:
-    """Gaussians for the classes of features `(n, E)`; None if too few have another of their class."""
+    """Gaussians for the classes of features `(n, E)`; None if too few are beyond one for each class."""
     labelled = torch.cat([labels.detach().cpu().double()[:, None], features.detach().cpu().double()], dim=1)
     labelled = torch.unique(labelled, dim=0)  # the same image again says nothing new
     features = labelled[:, 1:]
     _, labels = labelled[:, 0].unique(return_inverse=True)
     counts = torch.bincount(labels)
     freedom = len(features) - len(counts)
-    if freedom < 2:
+    if freedom < FEWEST:
         return None
     means = torch.zeros(len(counts), features.shape[1], dtype=torch.float64)
     means = means.index_add_(0, labels, features) / counts[:, None]
