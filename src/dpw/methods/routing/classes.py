@@ -72,11 +72,11 @@ class _LeftOut:
         self.alone = counts == 1
         self.factor = torch.where(self.alone, 0.0, counts / (counts - 1).clamp(min=1))
         self.freedom = len(features) - len(means) - 1
+        self.covariance = centred.T @ centred / self.freedom
 
     def likelihoods(self, added: Tensor) -> Tensor:
         """log p(f_i) `(n,)` under the Gaussians of all others; `added` `(E,)` goes on the diagonal."""
-        covariance = self.centred.T @ self.centred / self.freedom + torch.diag(added)
-        cholesky = torch.linalg.cholesky(covariance)
+        cholesky = torch.linalg.cholesky(self.covariance + torch.diag(added))
         images, means, own = (
             torch.linalg.solve_triangular(cholesky, part.T, upper=False).T
             for part in (self.features, self.means, self.centred)
