@@ -1,5 +1,6 @@
 """Which cluster is meant, and one sentence where there is none."""
 
+import os
 import socket
 import sys
 import time
@@ -49,6 +50,7 @@ class Slow:
 
     def init(self, **given: object) -> None:
         self.given.append(given)
+        os.write(2, b"logging.cc: noise of the core")
         if len(self.given) <= self.failures:
             raise Exception("The current node timed out during startup.\nLook at logs.")
 
@@ -56,11 +58,13 @@ class Slow:
         pass
 
 
-def test_a_local_cluster_that_starts_slowly_is_begun_again(monkeypatch):
+def test_a_local_cluster_that_starts_slowly_is_begun_again(monkeypatch, capfd):
     ray = Slow(failures=2)
     monkeypatch.setattr(connection, "ray_module", lambda: ray)
     with connected("local:2") as started:
         assert started is ray and [one["num_cpus"] for one in ray.given] == [2, 2, 2]
+        os.write(2, b"heard again")
+    assert capfd.readouterr().err == "heard again"
 
 
 def test_a_cluster_that_cannot_be_started_is_one_sentence(monkeypatch):

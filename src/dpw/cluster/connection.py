@@ -13,6 +13,7 @@ from typing import Any
 from dpw.errors import InputError
 
 LOCAL = "local"
+STDERR = 2
 ANSWER = 10.0  # seconds in which a head must take a connection; Ray itself asks for minutes
 STARTS = 3  # times that a local cluster is begun; Ray gives each 30 s, too few on a busy machine
 SILENCE = 15.0  # seconds of silence after which a head is lost; Ray ends the process after 60
@@ -150,6 +151,23 @@ def connected(cluster: str) -> Iterator[Any]:
         ray.shutdown()
 
 
+@contextmanager
+def _core_is_silent() -> Iterator[None]:
+    """Keep the core of Ray, which is no Python, from saying that it was told to be silent."""
+    try:
+        kept, nowhere = os.dup(STDERR), os.open(os.devnull, os.O_WRONLY)
+    except OSError:  # there is no standard error
+        yield
+        return
+    try:
+        os.dup2(nowhere, STDERR)
+        yield
+    finally:
+        os.dup2(kept, STDERR)
+        os.close(kept)
+        os.close(nowhere)
+
+
 def _begin(ray: Any, cluster: str, count: int | None) -> None:
     """Start a local cluster or connect to another; a start that took Ray too long is tried again."""
     local = cluster.partition(":")[0] == LOCAL
@@ -158,7 +176,8 @@ def _begin(ray: Any, cluster: str, count: int | None) -> None:
     )
     for left in reversed(range(STARTS if local else 1)):
         try:
-            ray.init(log_to_driver=False, configure_logging=False, logging_level="error", **more)
+            with _core_is_silent():
+                ray.init(log_to_driver=False, configure_logging=False, logging_level="error", **more)
             return
         except Exception as error:  # of several kinds; of a node that starts too slowly it is just this
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
