@@ -4,7 +4,7 @@ import json
 import os
 import pickle
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -99,6 +99,9 @@ def test_a_worker_gets_the_names_of_its_own_shard_alone(saved, photos, tmp_path)
     worker = Answering(question, target)
     assert len(pickle.dumps(worker)) < 1000, "whatever the number of images"
     assert worker({"shard": json.dumps(asdict(left[2]))})["images"] == 2
+    gone = asdict(replace(left[2], names=(), table=str(tmp_path / "gone.parquet"), stop=3))
+    found = worker({"shard": json.dumps(gone)})
+    assert "there is no" in found["sentence"], "a mistake comes back as a value"
 
 
 @pytest.mark.parametrize(

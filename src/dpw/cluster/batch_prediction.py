@@ -16,8 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from dpw.cluster.workers import worker_failed
 from dpw.data.root import image_files
-from dpw.errors import InputError
+from dpw.errors import DpwError, InputError
 from dpw.learner import ContinualCLIP
 from dpw.storage import files
 from dpw.storage.model_folder import digest as model_digest
@@ -25,6 +26,8 @@ from dpw.storage.model_folder import digest as model_digest
 MANIFEST = "_dpw.json"
 COLUMNS = ("image", "class", "probability", "task", "confidence", "typicality", "error", "alternatives")
 SHARD = 2048  # images of one shard
+BATCH = 64  # rows of a Parquet file that are held at once
+SENTENCE = "sentence"  # why a worker could not answer a shard at all
 BYTES = "bytes"  # of a column of images in a Parquet file, as `datasets` writes them
 
 
@@ -68,7 +71,9 @@ def shards(source: str, size: int = SHARD) -> list[Shard]:
     """The images of a folder, a Parquet file or a bucket (`s3://...`, `gs://...`), in an order that stays."""
     if source.endswith(".parquet"):
         with _readable(source):
-            rows = _table(source).metadata.num_rows
+            table = _table(source)
+            _image_column(source, table)  # a mistake is found before the work
+            rows = table.metadata.num_rows
         starts = range(0, rows, size)
         return [
             Shard(number, (), source, start, min(start + size, rows)) for number, start in enumerate(starts)
@@ -223,33 +228,43 @@ def _table_images(shard: Shard) -> tuple[list[str], Iterator[Any]]:
     """Rows of a Parquet file: a column of images (bytes, or the struct of `datasets`), and perhaps `path`."""
     assert shard.table is not None
     with _readable(shard.table):
-        return _rows_of(shard, _table(shard.table))
+        file = _table(shard.table)
+        column = _image_column(shard.table, file)
+        called = [f"row {row}" for row in range(shard.start, shard.stop)]
+        if "path" in file.schema_arrow.names:
+            called = [str(path) for path in _values(file, "path", shard)]
+    return called, _named(shard, file, column, called)
 
 
-def _rows_of(shard: Shard, file: Any) -> tuple[list[str], Iterator[Any]]:
-    """The same from an open file."""
-    names = [name for name in ("image", BYTES) if name in file.schema_arrow.names]
-    if not names:
-        raise InputError(
-            f"{shard.table} has the columns {', '.join(file.schema_arrow.names)}; one must be called image"
-        )
-    labels = "path" in file.schema_arrow.names
-    columns = [names[0], *(["path"] if labels else [])]
-    rows = [row for batch in _rows_between(file, columns, shard.start, shard.stop) for row in batch]
-    called = [str(row["path"]) if labels else f"row {shard.start + n}" for n, row in enumerate(rows)]
-    held = zip(called, rows, strict=True)
-    return called, (NamedImage(_content(row[names[0]]), name) for name, row in held)
+def _named(shard: Shard, file: Any, column: str, names: Sequence[str]) -> Iterator[NamedImage]:
+    """The images of a shard one after another, as they are asked for."""
+    assert shard.table is not None
+    with _readable(shard.table):
+        for name, value in zip(names, _values(file, column, shard), strict=True):
+            yield NamedImage(_content(value), name)
 
 
-def _rows_between(file: Any, columns: Sequence[str], start: int, stop: int) -> Iterator[list[dict[str, Any]]]:
-    """The rows of a Parquet file from start to stop; only the groups that hold them are read."""
+def _image_column(source: str, file: Any) -> str:
+    """The column of a Parquet file that holds images."""
+    names = file.schema_arrow.names
+    for name in ("image", BYTES):
+        if name in names:
+            return name
+    raise InputError(f"{source} has the columns {', '.join(names)}; one must be called image")
+
+
+def _values(file: Any, column: str, shard: Shard) -> Iterator[Any]:
+    """A shard's rows of one column, a few at a time; only the row groups that hold them are read."""
     first = 0
     for group in range(file.metadata.num_row_groups):
         count = file.metadata.row_group(group).num_rows
-        low, high = max(start, first), min(stop, first + count)
-        if low < high:
-            table = file.read_row_group(group, columns=list(columns))
-            yield table.slice(low - first, high - low).to_pylist()
+        if first < shard.stop and first + count > shard.start:
+            start = first
+            for batch in file.iter_batches(BATCH, row_groups=[group], columns=[column]):
+                low, high = max(shard.start - start, 0), min(shard.stop - start, len(batch))
+                if low < high:
+                    yield from batch.column(0).slice(low, high - low).to_pylist()
+                start += len(batch)
         first += count
 
 
@@ -299,15 +314,24 @@ class Answering:
         self.question, self.target = question, target
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        """One shard."""
+        """One shard; a sentence for the user comes back as a value, since Ray would bury an exception."""
         given = json.loads(row["shard"])
-        return answer(Shard(**{**given, "names": tuple(given["names"])}), self.question, self.target)
+        shard = Shard(**{**given, "names": tuple(given["names"])})
+        try:
+            return {**answer(shard, self.question, self.target), SENTENCE: ""}
+        except DpwError as error:
+            nothing = {"shard": shard.number, "images": 0, "failed": 0, "worker": os.getpid()}
+            return {**nothing, SENTENCE: str(error)}
 
 
 def predict_on_cluster(
     ray: Any, left: Sequence[Shard], question: Question, target: Path, workers: int
 ) -> Iterator[Mapping[str, int]]:
-    """Answer shards by Ray Data as they stream through a pool of workers, each with the model in memory."""
+    """Answer shards by Ray Data as they stream through a pool of workers, each with the model in memory.
+
+    Raises:
+        InputError: a worker could not go on, with its sentence; what was answered is kept.
+    """
     from ray.data import ActorPoolStrategy, DataContext
 
     context = DataContext.get_current()
@@ -325,4 +349,10 @@ def predict_on_cluster(
         max_restarts=-1,
         max_task_retries=-1,
     )
-    yield from answered.iter_rows()
+    try:
+        for one in answered.iter_rows():
+            if one[SENTENCE]:
+                raise InputError(one[SENTENCE])
+            yield one
+    except ray.exceptions.RayError as error:
+        raise InputError(worker_failed(error)) from error

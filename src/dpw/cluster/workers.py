@@ -61,8 +61,13 @@ class RayWorkers:
             return found
         except self.ray.exceptions.RayError as error:
             self.head.refuse_lost(patience=0.0)  # then that is why
-            lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-            return Failed(
-                f"a worker failed ({lines[-1].strip():.300}): look at the logs of Ray, then give the same "
-                "command again; what was learned is kept"
-            )
+            return Failed(worker_failed(error))
+
+
+def worker_failed(error: Exception) -> str:
+    """The sentence about a worker that died again and again, or whose program failed."""
+    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return (
+        f"a worker failed ({lines[-1].strip():.300}): look at the logs of Ray, then give the same command "
+        "again; what was done is kept"
+    )
