@@ -1,6 +1,7 @@
 """Many runs in parts: nothing is learned twice, a failure leaves the others alone, and all are byte-equal."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -124,6 +125,15 @@ def test_a_stop_takes_back_what_nobody_has_begun(toy, tmp_path):
     with pytest.raises(Interrupted, match="stopped before"):
         run_grid(runs, workers, options)
     assert [run.stage for run in runs] == ["stopped", "stopped"] and len(workers.jobs) == 2
+
+
+def test_signs_of_life_that_nobody_renews_are_removed(toy, tmp_path):
+    old, fresh = (tmp_path / "store" / "at" / name for name in ("old", "fresh"))
+    for folder in (old, fresh):
+        folder.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    run_grid([planned(toy, tmp_path / "run", order=["signs"])], Inline(), GridOptions(tmp_path / "store"))
+    assert fresh.exists() and not old.exists()
 
 
 @pytest.mark.parametrize("place", ["store", "status"])

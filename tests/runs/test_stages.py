@@ -8,7 +8,7 @@ import pytest
 from dpw.errors import InputError, Interrupted
 from dpw.runs import stages
 from dpw.runs.config import RunOptions
-from dpw.runs.run import resume_run, start_run
+from dpw.runs.run import resume_run
 from tests.helpers.toy_runs import StopAfter, config, outcome, run
 
 SMALL = {"training.iterations": 2, "training.batch_size": 4}
@@ -36,8 +36,8 @@ def in_parts(toy, folder, store, **changes):
     columns = list(range(len(parts.measure)))
     random.Random(0).shuffle(columns)
     for index in columns:
-        stages.measure(stages.opened(folder, options), index)
-    return start_run(wanted, folder, options)
+        stages.measure(stages.opened(folder, options), index, parts.measure[index].key)
+    return stages.finish(wanted, folder, options, parts.learn[0].key)
 
 
 def names_in(folder):
@@ -123,7 +123,7 @@ def test_a_method_whose_tasks_need_each_other_has_no_parts(toy, tmp_path):
     parts = stages.begin(config(toy, settings=trained), tmp_path / "ablation", options)
     assert not parts.learn, "all tasks train the same D"
     with pytest.raises(InputError, match="no run whose tasks can be learned apart"):
-        stages.measure(stages.opened(tmp_path / "run", options), 0)
+        stages.measure(stages.opened(tmp_path / "run", options), 0, "")
 
 
 def test_a_worker_that_sees_other_images_is_refused(toy, tmp_path):
@@ -133,3 +133,14 @@ def test_a_worker_that_sees_other_images_is_refused(toy, tmp_path):
     shutil.copy(world / "data/birds/train/crow/0.png", world / "data/birds/train/crow/1.png")
     with pytest.raises(InputError, match="sees other"):
         stages.learn(stages.opened(tmp_path / "run", options), 0, parts.learn[0].key)
+    with pytest.raises(InputError, match="sees other"):
+        stages.measure(stages.opened(tmp_path / "run", options), 1, parts.measure[1].key)
+
+
+def test_a_worker_of_another_kind_does_not_learn_again_what_others_have_learned(toy, tmp_path, monkeypatch):
+    options, wanted = RunOptions(reuse=tmp_path / "store"), config(toy, method="rail", settings={"width": 40})
+    parts = stages.begin(wanted, tmp_path / "run", options)
+    monkeypatch.setattr("dpw.runs.reuse.versions", lambda: {"torch": "another"})
+    with pytest.raises(InputError, match="use machines of one kind"):
+        stages.finish(wanted, tmp_path / "run", options, parts.learn[0].key)
+    assert not (tmp_path / "run" / "results.json").exists()

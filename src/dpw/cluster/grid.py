@@ -20,6 +20,7 @@ from dpw.runs.config import RunConfig
 from dpw.runs.stages import Part, Parts
 
 LOOK = 1.0  # seconds between two looks at what the workers do
+FORGOTTEN = 86400.0  # seconds of silence after which signs of life are no longer kept
 
 
 def ignore(snapshot: Mapping[str, Any]) -> None:
@@ -101,6 +102,10 @@ class Grid:
                     f"cannot write {folder}: {reason}; mend the rights or choose another --output or --reuse",
                     error.errno,
                 ) from error
+        for other in self.beacons.parent.iterdir():  # what a command that was killed has left behind
+            with suppress(OSError):
+                if time.time() - other.stat().st_mtime > FORGOTTEN:
+                    shutil.rmtree(other)
 
     def _stop(self) -> None:
         """Ask all workers to save and stop; jobs that nobody has begun are taken back."""
@@ -126,6 +131,7 @@ class Grid:
             index,
             checkpoint_seconds=options.checkpoint_seconds,
             command=tuple(sys.argv),
+            conditions=run.parts.learn[0].key if run.parts and run.parts.learn else "",
         )
         if part is not None:
             job = replace(job, key=part.key, part=part.name, images=part.images)

@@ -19,7 +19,6 @@ from dpw.errors import DpwError, Interrupted
 from dpw.runs import stages
 from dpw.runs.benchmark_run import BenchmarkRun
 from dpw.runs.config import RunConfig, RunOptions
-from dpw.runs.run import start_run
 
 Kind = Literal["begin", "learn", "measure", "finish"]
 STOP = "stop"  # a file of this name beside the beacons asks all workers to stop
@@ -39,6 +38,7 @@ class Job:
     threads: int = 1
     index: int = 0
     key: str = ""
+    conditions: str = ""  # the key of the run's first task, under which whoever finishes must find it
     part: str = ""  # the task or test set, to show
     images: int = 0
     checkpoint_seconds: float = 30.0
@@ -68,15 +68,29 @@ class Failed:
     stopped: bool = False
 
 
+class Asked:
+    """Whether a file that asks to stop is there; looked up once in a while."""
+
+    def __init__(self, path: Path) -> None:
+        """Nobody has asked yet."""
+        self.path, self.looked, self.answer = path, 0.0, False
+
+    def __call__(self) -> bool:
+        """Look, unless that was just done."""
+        if time.monotonic() - self.looked > PULSE:
+            self.looked, self.answer = time.monotonic(), self.path.exists()
+        return self.answer
+
+
 class Beacon(TrainingCallback):
     """Signs of life in a file: who works on a job since when, and how far it is."""
 
     def __init__(self, path: Path) -> None:
         """Say that work has begun."""
-        self.path, self.stop = path, path.parent / STOP
+        self.path, self.should_stop = path, Asked(path.parent / STOP)
         self.content: dict[str, Any] = {"node": socket.gethostname(), "pid": os.getpid()}
         self.content["since"] = time.time()
-        self.written, self.asked, self.answer = 0.0, 0.0, False
+        self.written = 0.0
         self.write()
 
     def write(self) -> None:
@@ -86,12 +100,6 @@ class Beacon(TrainingCallback):
         with suppress(OSError):  # a sign that is missed harms nobody
             temporary.write_text(json.dumps({**self.content, "at": time.time()}))
             temporary.replace(self.path)
-
-    def should_stop(self) -> bool:
-        """Whether somebody asked all workers to stop; looked up once in a while."""
-        if time.monotonic() - self.asked > PULSE:
-            self.asked, self.answer = time.monotonic(), self.stop.exists()
-        return self.answer
 
     def on_begin(self, task: str, steps: int, done: int) -> None:  # noqa: ARG002
         """A training begins or goes on."""
@@ -141,11 +149,11 @@ def _done(job: Job, options: RunOptions) -> Any:
     if job.kind == "begin":
         return stages.begin(job.config, job.folder, options)
     if job.kind == "finish":
-        return start_run(job.config, job.folder, options)
+        return stages.finish(job.config, job.folder, options, job.conditions)
     run = _opened(job.folder, options)
     if job.kind == "learn":
         return stages.learn(run, job.index, job.key)
-    return stages.measure(run, job.index)
+    return stages.measure(run, job.index, job.key)
 
 
 _last: dict[bytes, BenchmarkRun] = {}

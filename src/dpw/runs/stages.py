@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dpw.engine.devices import with_threads
 from dpw.engine.training import prepare_towers
@@ -15,7 +16,7 @@ from dpw.errors import InputError
 from dpw.methods.feature_cache import FeatureCache
 from dpw.runs.benchmark_run import BenchmarkRun
 from dpw.runs.config import RunConfig, RunOptions
-from dpw.runs.reuse import Reuse
+from dpw.runs.reuse import Reuse, machine
 from dpw.runs.run import run_opened, stored_run
 from dpw.runs.task_store import key_of
 from dpw.storage.run_folder import RunFolder
@@ -70,11 +71,23 @@ def learn(run: BenchmarkRun, index: int, key: str) -> None:
         run.learn_apart(_same_conditions(run, index, key), index)
 
 
-def measure(run: BenchmarkRun, index: int) -> None:
+def finish(config: RunConfig, folder: Path, options: RunOptions, key: str = "") -> dict[str, Any]:
+    """Do all that is left and write the results; `key` is the first task's where tasks are learned apart."""
+    with run_opened(config, folder, options) as run:
+        if run is None:
+            return RunFolder(folder).checked_results()
+        if key:
+            _same_conditions(run, 0, key)
+        return run.go()
+
+
+def measure(run: BenchmarkRun, index: int, key: str) -> None:
     """Measure one test set for plain CLIP and after every task, in the order of a single process."""
     with with_threads(run.threads):
         reuse, method = _reuse(run), run.new_method()
         identity, task = reuse.column(method, index), run.benchmark.tasks[index]
+        if key_of(identity) != key:
+            raise _other_conditions(run, reuse)
         tests = reuse.store.measured(identity)
         method.feature_cache = FeatureCache()
         prepare_towers(method)
@@ -100,12 +113,17 @@ def _reuse(run: BenchmarkRun) -> Reuse:
 
 
 def _same_conditions(run: BenchmarkRun, index: int, key: str) -> Reuse:
-    """Refuse to learn under other conditions than those that were asked for, since the bytes would differ."""
-    reuse, method = _reuse(run), run.new_method()
-    if reuse.key(method, index) != key:
-        raise InputError(
-            f"this worker ({reuse.identity(method, index)['processor']}) computes otherwise or sees other "
-            f"data than the one that began the run in {run.folder.path}: use machines of one kind with the "
-            "same versions and the same shared folders"
-        )
+    """Refuse to work under other conditions than those that were asked for, since the bytes would differ."""
+    reuse = _reuse(run)
+    if reuse.key(run.new_method(), index) != key:
+        raise _other_conditions(run, reuse)
     return reuse
+
+
+def _other_conditions(run: BenchmarkRun, reuse: Reuse) -> InputError:
+    """The sentence about a worker that is not like the one that began a run."""
+    return InputError(
+        f"this worker ({machine(reuse.device)['processor']}) computes otherwise or sees other data than the "
+        f"one that began the run in {run.folder.path}: use machines of one kind with the same versions and "
+        "the same shared folders"
+    )
