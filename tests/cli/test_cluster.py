@@ -70,7 +70,7 @@ def test_status_shows_what_a_cluster_says(capsys, tmp_path):
     (tmp_path / ".dpw-cluster.json").write_text(json.dumps(said))
     code, out, _ = dpw(capsys, "status", tmp_path)
     assert code == 0
-    assert out.splitlines()[0] == "0 of 1 runs done, 4 workers, about 1.5 min left"
+    assert out.splitlines()[0] == "0 of 1 runs ended, 4 workers, about 1.5 min left"
     assert "n7 (12): learn birds of dpw-seed0 step 3/9" in out
     assert cluster_lines({**said, "runs": [{**run, "stage": "failed", "why": "no luck"}]})[1].endswith(
         "no luck"

@@ -7,6 +7,7 @@ import yaml
 
 from dpw.cluster.sweep import Point, SweepSpec, cost, points_of, read_spec, table, write_table
 from dpw.errors import InputError
+from dpw.runs.estimate import Measured
 
 SMALL = {"method": "rail"}
 
@@ -93,3 +94,16 @@ def test_wrong_points_are_found_before_anything_runs(toy, tmp_path):
 def test_a_plan_says_what_every_point_costs(toy):
     found = cost(spec(toy, seeds=[0], settings={"width": [20]}))
     assert [one["point"] for one in found] == [0] and found[0]["seconds"] > 0
+
+
+def test_a_plan_measures_again_what_makes_steps_longer(toy, monkeypatch):
+    measured = []
+
+    def measure(name, config, backbone, classes):
+        measured.append(config.width)
+        return Measured(0.0, float(config.width), None)
+
+    monkeypatch.setattr("dpw.cluster.sweep.measure", measure)
+    found = cost(spec(toy, seeds=[0], settings={"width": [20, 40], "penalty": [0.1, 1.0]}))
+    assert measured == [20, 40]
+    assert found[2]["seconds"] == 2 * found[0]["seconds"] > 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpw.cli.cluster import duration, ray_speaks_apart
+from dpw.cli.cluster import Display, duration, ray_speaks_apart
 from dpw.cli.learn import Json
 from dpw.cli.output import say, say_error
 
@@ -45,7 +45,8 @@ def _carry_out(wanted: "SweepSpec", folder: Path, cluster: str, threads: int, as
     say(f"{count} points, judged on validation images; no test image is looked at", err=True)
     with ray_speaks_apart(), connected(cluster) as ray:
         try:
-            rows = run_sweep(ray, wanted, folder, threads)
+            with Display() as display:
+                rows = run_sweep(ray, wanted, folder, threads, display.show)
         except Interrupted as stopped:
             say_error(f"{stopped}; the same command goes on")
             raise typer.Exit(130) from stopped

@@ -9,7 +9,7 @@ import itertools
 import json
 import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +18,9 @@ import torch
 import yaml
 from pydantic import Field
 
+from dpw.cluster.connection import slots
+from dpw.cluster.grid import ignore
+from dpw.cluster.sweep_progress import SweepProgress
 from dpw.engine.evaluation import TestResult
 from dpw.errors import DpwError, InputError, Interrupted
 from dpw.methods.config import Settings, build
@@ -143,6 +146,10 @@ class Point:
         self.path = folder / "points" / f"{number:04d}.json"
         self.folder = folder
 
+    def __str__(self) -> str:
+        """Its name where all points are shown."""
+        return f"{self.number:04d} {self.config.method}"
+
     def scores(self) -> list[float]:
         """The mean accuracy on validation images of the learned tasks, after every task so far."""
         if not self.path.is_file():
@@ -200,7 +207,13 @@ def mean_accuracy(tests: Sequence[TestResult]) -> float:
 # ------------------------------------------------------------------------------------------------- all points
 
 
-def run_sweep(ray: Any, spec: SweepSpec, folder: Path, threads: int = 1) -> list[dict[str, Any]]:
+def run_sweep(
+    ray: Any,
+    spec: SweepSpec,
+    folder: Path,
+    threads: int = 1,
+    on_change: Callable[[Mapping[str, Any]], None] = ignore,
+) -> list[dict[str, Any]]:
     """Carry a sweep out by Ray Tune, or what is left of it; gives the table, the best point first.
 
     Raises:
@@ -215,7 +228,12 @@ def run_sweep(ray: Any, spec: SweepSpec, folder: Path, threads: int = 1) -> list
     for point in points:
         for mark in (ERROR, ENDED):
             point.path.with_suffix(mark).unlink(missing_ok=True)
-    _tuned(ray, spec, points, folder, threads)
+    tasks = len(load_run_benchmark(points[0].config).tasks)
+    progress = SweepProgress(points, folder.absolute(), tasks, slots(ray, threads), on_change)
+    try:
+        _tuned(ray, spec, points, folder, threads, progress)
+    finally:
+        progress.end()
     rows = table(spec, folder)
     wrong = [row["error"] for row in rows if row["error"]]
     if len(wrong) == len(rows):
@@ -228,8 +246,16 @@ def run_sweep(ray: Any, spec: SweepSpec, folder: Path, threads: int = 1) -> list
     return rows
 
 
-def _tuned(ray: Any, spec: SweepSpec, points: Sequence[Point], folder: Path, threads: int) -> None:
+def _tuned(
+    ray: Any,
+    spec: SweepSpec,
+    points: Sequence[Point],
+    folder: Path,
+    threads: int,
+    progress: SweepProgress,
+) -> None:
     """Let Ray Tune learn the points; those that came to their end, or were ended as worse, get a mark."""
+    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")  # there is a display of our own
     from ray import tune
     from ray.tune.schedulers import ASHAScheduler
 
@@ -253,6 +279,10 @@ def _tuned(ray: Any, spec: SweepSpec, points: Sequence[Point], folder: Path, thr
         def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **_: Any) -> None:  # noqa: ARG002
             """Leave a mark beside the scores."""
             files.write_bytes(points[trial.config["point"]].path.with_suffix(ENDED), b"")
+
+        def on_step_end(self, iteration: int, trials: Any, **_: Any) -> None:  # noqa: ARG002
+            """Say how far all points are."""
+            progress.tell(trials)
 
     gpus = 1 if ray.cluster_resources().get("GPU") else 0
     tune.Tuner(
@@ -278,7 +308,8 @@ def cost(spec: SweepSpec) -> list[dict[str, Any]]:
     found = []
     for number, config in enumerate(points_of(spec)):
         settings = method_config(config)
-        key = f"{config.method} {config.preset}"
+        sized = {name: value for name, value in config.settings.items() if not isinstance(value, float)}
+        key = f"{config.method} {config.preset} {sized}"  # a rate or a weight makes no step longer
         tasks = load_run_benchmark(config).tasks
         if key not in known:
             run = BenchmarkRun(RunFolder(Path(os.devnull)), config, settings, RunOptions())

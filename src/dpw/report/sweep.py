@@ -1,4 +1,4 @@
-"""A sweep as a picture: how the score of every point moved from task to task."""
+"""A sweep as a picture: the score of every point, the best first."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ def draw_scores(rows: Sequence[Mapping[str, Any]], path: Path) -> Path:
             whole = row["tasks"] == most
             axis.scatter(place, row["score"], s=36, color=colour if whole else "none", edgecolors=colour)
         axis.scatter([], [], s=36, color=colour, label=method)
-    axis.scatter([], [], s=36, color="none", edgecolors="grey", label="ended early")
+    axis.scatter([], [], s=36, color="none", edgecolors="grey", label="ended early: over fewer tasks")
     axis.set_xlabel("points, the best first")
     axis.set_ylabel("accuracy on validation images, %")
     axis.legend(frameon=False)
