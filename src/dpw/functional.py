@@ -79,11 +79,24 @@ def prefix_output(g: Tensor, values: Tensor) -> Tensor:
 
 
 def adapter_output(
-    x: Tensor, down: Tensor, up: Tensor, bias: Tensor, scale: float, dropout: float = 0.0
+    x: Tensor,
+    down: Tensor,
+    up: Tensor,
+    bias: Tensor,
+    scale: float,
+    dropout: float = 0.0,
+    share: tuple[int, int, int] | None = None,
 ) -> Tensor:
-    """The adapter E(X) = scale · (X D U + b), `(B, N, D)`; down `(D, r)` is frozen, up `(r, D)` learned."""
+    """The adapter E(X) = scale · (X D U + b), `(B, N, D)`; down `(D, r)` is frozen, up `(r, D)` learned.
+
+    `share` (start, stop, of how many) says that x holds only these samples of a batch, whose other samples
+    are computed elsewhere: what is dropped is then decided for all of them, and so the same everywhere.
+    """
     hidden = x @ down
-    if dropout:
+    if dropout and share is not None:
+        start, stop, count = share
+        hidden = hidden * F.dropout(hidden.new_ones(count, *hidden.shape[1:]), dropout)[start:stop]
+    elif dropout:
         hidden = F.dropout(hidden, dropout)
     # Scaling the small matrices instead of the output saves a pass over (B, N, D).
     return hidden @ (up * scale) + bias * scale

@@ -176,7 +176,7 @@ def test_five_thousand_images_are_answered_once_though_a_worker_dies(saved, tmp_
 
 
 def test_two_processes_of_ray_train_learn_what_one_learns(toy, tmp_path, cluster):
-    settings = LONG | {"training.epochs": 1, "adapter_dropout": 0}
+    settings = LONG | {"training.epochs": 1, "training.batch_size": 5}
     wanted = config(toy, settings=settings, order=ORDER)
     run_on_devices(cluster[0], wanted, tmp_path / "two", 2)
     run(toy, tmp_path / "one", settings=settings, order=ORDER)

@@ -119,7 +119,8 @@ def _carried_out(ray: Any, runs: Sequence[Any], place: ClusterPlace, request: An
 
     threads = place.threads or 1
     if place.processes is not None:
-        return [run_on_devices(ray, config, folder, place.processes, threads) for config, folder in runs]
+        how = (place.processes, threads, place.checkpoint_seconds, request)
+        return [run_on_devices(ray, config, folder, *how) for config, folder in runs]
     status = place.base / CLUSTER_FILE
     with Display() as display:
         options = GridOptions(place.store, status, threads, place.checkpoint_seconds, request, display.show)
@@ -170,7 +171,7 @@ def cluster_lines(snapshot: Mapping[str, Any]) -> list[str]:
     ended = sum(run["stage"] in ("finished", "failed", "stopped") for run in runs)
     left = snapshot.get("left")
     rest = "" if left is None else f", about {duration(left)} left"
-    lines = [f"{ended} of {len(runs)} runs done, {snapshot['slots']} workers{rest}"]
+    lines = [f"{ended} of {len(runs)} runs ended, {snapshot['slots']} workers{rest}"]
     for run in runs:
         counts = ", ".join(f"{stage} {done}/{count}" for stage, (done, count) in run["parts"].items())
         why = f": {run['why']}" if run.get("why") else ""

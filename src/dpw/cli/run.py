@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -44,6 +45,7 @@ from dpw.cli.run_options import (
 if TYPE_CHECKING:
     from dpw.runs.config import RunConfig
 
+RANK = "RANK"  # set by launchers of processes that share a training
 MINI_METHODS = "zero-shot,finetune,dpw"
 SHOT_METHODS = "zero-shot,linear-probe,diki,dpw"
 # Shown below `--help`; every line is a paragraph, or it would run into the next.
@@ -160,7 +162,7 @@ def _all(
     from dpw.cli.side_by_side import Job, run_side_by_side
     from dpw.data.cores import usable_cores
 
-    small = all(config.model == "mini" for config, _ in planned)
+    small = all(config.model == "mini" for config, _ in planned) and RANK not in os.environ
     at_once = min(len(planned), jobs or (usable_cores() if small else 1))
     if at_once == 1:
         return [run_in_terminal(config, folder, checkpoint_seconds, reuse) for config, folder in planned]
@@ -303,7 +305,9 @@ def resume(
 
 
 def _show(results: list[dict[str, Any]], as_json: bool) -> None:
-    """The table of what was found."""
+    """The table of what was found; of several processes that share a training only the first speaks."""
+    if os.environ.get(RANK, "0") != "0":
+        return
     if as_json:
         say(json.dumps(results if len(results) > 1 else results[0], indent=2))
         return

@@ -1,5 +1,6 @@
 """The device of this machine, and Accelerate's view of all devices and processes."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -30,16 +31,38 @@ def default_device() -> torch.device:
 
 
 def make_accelerator(**options: Any) -> Any:
-    """An Accelerator that splits each batch over the processes, so that their number changes no result."""
-    from accelerate import Accelerator, DataLoaderConfiguration, DistributedDataParallelKwargs
+    """An Accelerator; with several processes every process feeds itself its share of each batch."""
+    from accelerate import Accelerator, DistributedDataParallelKwargs
 
     if options.get("mixed_precision") == "bf16" and (problem := bfloat16_problem()) is not None:
         raise InputError(f"mixed precision bf16 cannot be used: {problem}; use no or fp16")
     return Accelerator(
-        dataloader_config=DataLoaderConfiguration(split_batches=True),
+        cpu=several_processors(),
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
         **options,
     )
+
+
+def fed(accelerator: Any, loader: Any) -> Any:
+    """A loader whose batches come to the device as they are.
+
+    Accelerate would split them over the processes itself, but refuses sizes that cannot be divided and fills
+    up the last batch of an epoch with images that were in it already.
+    """
+    from accelerate.data_loader import prepare_data_loader
+
+    return prepare_data_loader(
+        loader, accelerator.device, num_processes=1, process_index=0, put_on_device=True
+    )
+
+
+def agreed(accelerator: Any, stop: bool) -> bool:
+    """Whether any of the processes that share a training was asked to stop, so that all stop at once."""
+    if accelerator.num_processes == 1:
+        return stop
+    if stop:
+        accelerator.set_trigger()
+    return bool(accelerator.check_trigger())
 
 
 @cache
@@ -74,15 +97,26 @@ def with_threads(count: int | None) -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-def is_main_process() -> bool:
-    """Whether this process is the one, of all that share a run, that writes files."""
+def shared_state() -> Any:
+    """What Accelerate knows about the processes that share a training."""
     from accelerate import PartialState
 
-    return bool(PartialState().is_main_process)
+    return PartialState(cpu=several_processors())
+
+
+def several_processors() -> bool:
+    """Whether a launcher has started processes that share a training on processors alone.
+
+    Accelerate must be told, or each of them would take itself for the only one.
+    """
+    return "LOCAL_RANK" in os.environ and default_device().type == "cpu"
+
+
+def is_main_process() -> bool:
+    """Whether this process is the one, of all that share a run, that writes files."""
+    return bool(shared_state().is_main_process)
 
 
 def process_count() -> int:
     """How many processes share a training."""
-    from accelerate import PartialState
-
-    return int(PartialState().num_processes)
+    return int(shared_state().num_processes)

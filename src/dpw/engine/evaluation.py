@@ -14,6 +14,7 @@ from dpw.data.protocol import Setting
 from dpw.data.split import Split
 from dpw.data.task import Task
 from dpw.engine.callbacks import never
+from dpw.engine.devices import agreed
 from dpw.engine.feeding import SplitImages
 from dpw.errors import InputError, Interrupted
 from dpw.methods.base import LearnedTask, Method
@@ -71,8 +72,11 @@ class Evaluator:
         question = self.question(method, task, domains)
         names, targets = [name for _, name in question.classes], _targets(task, question)
         correct, routed = 0, torch.zeros(len(method.tasks), dtype=torch.long)
+        alone = self.accelerator.num_processes == 1  # others would wait for the counts of one that stops
+        if agreed(self.accelerator, self.should_stop()):
+            raise Interrupted(f"stopped before measuring {task.name}")
         for rows, images in self.batches(split):
-            if self.should_stop():
+            if alone and self.should_stop():
                 raise Interrupted(f"stopped while measuring {task.name}")
             labels = [split.labels[row] for row in rows]
             right = torch.tensor([ABSENT if targets[label] is None else targets[label] for label in labels])

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -76,14 +76,37 @@ def epoch_batches(count: int, batch_size: int, drop_last: bool, key: str) -> lis
     return batches
 
 
+class Share(NamedTuple):
+    """What one of several processes computes of a batch: its samples from start to stop.
+
+    The mean over processes of the loss times its weight is the mean over the batch.
+    """
+
+    start: int
+    stop: int
+    batch: int
+    weight: float
+
+    @classmethod
+    def of(cls, batch: int, process: int, processes: int) -> "Share":
+        """Of a batch of so many images; a process for which none is left computes one that counts nothing.
+
+        Example:
+            >>> from dpw.engine.feeding import Share
+            >>> [Share.of(6, process, 4)[:3] for process in range(4)]
+            [(0, 1, 6), (1, 3, 6), (3, 4, 6), (4, 6, 6)]
+        """
+        start, stop = (batch * number // processes for number in (process, process + 1))
+        weight = (stop - start) * processes / batch
+        return cls(start, stop, batch, weight) if start < stop else cls(0, 1, batch, 0.0)
+
+
 class GivenBatches(Sampler[list[int]]):
-    """Batches that are already decided; Accelerate asks it for their size to split them over processes."""
+    """Batches that are already decided."""
 
     def __init__(self, batches: list[list[int]]) -> None:
         """Keep the batches."""
         self.batches = batches
-        self.batch_size = max(map(len, batches), default=1)
-        self.drop_last = False
 
     def __iter__(self) -> Iterator[list[int]]:
         """One batch after another."""

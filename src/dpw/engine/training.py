@@ -14,7 +14,8 @@ from dpw.data.digest import task_digest
 from dpw.data.pixels import PixelCache
 from dpw.data.task import Task
 from dpw.engine.callbacks import TrainingCallback, never
-from dpw.engine.feeding import EpochPixels, SplitImages, epoch_batches, epoch_loader
+from dpw.engine.devices import agreed, fed
+from dpw.engine.feeding import EpochPixels, Share, SplitImages, epoch_batches, epoch_loader
 from dpw.engine.optimization import (
     learning_rate,
     load_optimizer_tensors,
@@ -175,10 +176,12 @@ class _Fit:
         pixels = EpochPixels(self.task, trainer.cache, trainer.seed, epoch, self.variation)
         remaining = self.batches(epoch)[self.position.batch :]
         remaining = remaining[: self.total - self.position.step]
-        loader = self.accelerator.prepare(epoch_loader(pixels, remaining, trainer.workers))
+        shares = [self.share(batch) for batch in remaining]
+        own = [batch[share.start : share.stop] for batch, share in zip(remaining, shares, strict=True)]
+        loader = fed(self.accelerator, epoch_loader(pixels, own, trainer.workers))
         self.method.train()
-        for images, labels in loader:
-            self.step(images, labels)
+        for share, (images, labels) in zip(shares, loader, strict=True):
+            self.step(images, labels, share)
             if self.position.batch < self.per_epoch and self.position.step < self.total:
                 self.save_if_due()
         self.method.end_epoch()
@@ -186,16 +189,22 @@ class _Fit:
         self.position.epoch, self.position.batch = epoch + 1, 0
         self.save_if_due()
 
-    def step(self, images: Tensor, labels: Tensor) -> None:
+    def share(self, batch: list[int]) -> Share:
+        """What this process computes of a batch."""
+        return Share.of(len(batch), self.accelerator.process_index, self.accelerator.num_processes)
+
+    def step(self, images: Tensor, labels: Tensor, share: Share) -> None:
         """One batch: loss, gradient, and an optimiser step whenever enough batches are gathered."""
         position = self.position
         rate = learning_rate(self.config, self.rate, position.step, self.total)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
         self.method.step = position.step
+        self.method.share = share[:3] if self.accelerator.num_processes > 1 else None
         self.trainer.reseed(self.task, f"step-{position.step}")
         with self.accelerator.accumulate(self.model):
             loss = self.model(images, labels)
+            loss = loss if share.weight == 1 else loss * share.weight
             self.accelerator.backward(loss)
             self.optimizer.step()
             self.optimizer.zero_grad()
@@ -207,6 +216,8 @@ class _Fit:
         """Tell the log, the callback and the trackers."""
         step, trainer = self.position.step, self.trainer
         logged = step % trainer.log_every == 0 or step == self.total - 1
+        if logged and self.accelerator.num_processes > 1:
+            loss = self.accelerator.reduce(loss, reduction="mean")
         if logged or loss.is_cpu:
             self.loss = float(loss)  # waits for an accelerator, so between log lines nobody asks it
         value = self.loss
@@ -238,7 +249,7 @@ class _Fit:
 
     def save_if_due(self) -> None:
         """Write the state now and then, and at once when asked to stop."""
-        stop = self.trainer.should_stop()
+        stop = agreed(self.accelerator, self.trainer.should_stop())
         now = time.monotonic()
         due = now - self.saved_at >= self.trainer.checkpoint_seconds
         if not self.accelerator.sync_gradients:

@@ -122,6 +122,7 @@ class Method(nn.Module, ABC):
             None  # of the task being learned, set by training; never trained on
         )
         self.reference = ReferenceData()  # used where no setting names reference data
+        self.share: tuple[int, int, int] | None = None  # samples of the batch: start, stop, of how many
         self.step = 0  # set before every training batch, so that what a method draws depends on it alone
         self.feature_cache: FeatureCache | None = None  # given by an evaluation that asks about images again
         self._tokens: dict[ClassGroup, Tensor] = {}

@@ -8,6 +8,7 @@ from typing import Any
 from dpw.clip.backbone import Backbone
 from dpw.data.pixels import PixelCache, cache_folder
 from dpw.data.task import Task
+from dpw.engine.callbacks import never
 from dpw.engine.devices import make_accelerator
 from dpw.engine.evaluation import Evaluator, TestResult
 from dpw.engine.training import Trainer, training_identity
@@ -85,7 +86,8 @@ class BenchmarkRun:
         """Read every image once and look at all that the settings name, before anything is learned."""
         self.options.on_message("reading all images once")
         given, name = reference_data(self.benchmark), self.config.method
-        stop = self.options.should_stop
+        alone = self.accelerator.num_processes == 1  # of several processes all must come to the next barrier
+        stop = self.options.should_stop if alone else never
         check_before_learning(self.benchmark, name, self.method_settings, given, self.cache, stop)
 
     def go(self) -> dict[str, Any]:
@@ -107,7 +109,8 @@ class BenchmarkRun:
             if index == len(method.tasks):
                 self.learn(method, index, rows[-1]["log_bytes"] if rows else 0)
             rows.append(self.measure(method, index, task.name))
-        self.accelerator.end_training()
+        for tracker in self.accelerator.trackers:  # `end_training` would end the processes' ties, too
+            tracker.finish()
         return self.finish(method, rows, zero_shot)
 
     def notify(self, method: Method) -> None:

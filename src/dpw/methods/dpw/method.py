@@ -223,6 +223,7 @@ class DPW(Method):
         layers = self.initial.layers(name)
         found = self.parts.adaptation(self._tower(index, name), down, weight, filtered, scores, layers)
         found.has_cls_token = self.backbone.family.images.class_tokens > 0
+        found.share = self.share if name == "image" else None
         return found
 
     def _tower(self, index: int, tower: str) -> DPWTower:

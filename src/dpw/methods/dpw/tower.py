@@ -48,6 +48,7 @@ class DPWAdaptation(Adaptation):
 
     token_by_token = True
     has_cls_token = True  # False in an image tower whose first token is a patch like any other
+    share: tuple[int, int, int] | None = None  # of a batch that several processes train on together
 
     def __init__(
         self,
@@ -75,11 +76,17 @@ class DPWAdaptation(Adaptation):
         scores = paper.repa_scores(x, weight, bias[:, positions])
         if self.scores is not None:
             self.scores.add(block, paper.image_scores(scores, self.has_cls_token))
-        adapted = paper.adapter_output(x, down, up, up_bias, self.config.adapter_scale, self.dropout)
+        adapted = self.adapted(x, down, up, up_bias)
         cutoff = self.cutoff(block, scores)
         return paper.weighted_residual(
             scores, values, adapted, cutoff, self.sample_weight, self.config.strict_filter
         )
+
+    def adapted(self, x: Tensor, down: Tensor, up: Tensor, bias: Tensor) -> Tensor:
+        """E(X); a batch that is cut once more, to save memory, drops by a draw of its own."""
+        whole = self.share is not None and len(x) == self.share[1] - self.share[0]
+        share = self.share if whole else None
+        return paper.adapter_output(x, down, up, bias, self.config.adapter_scale, self.dropout, share)
 
     def cutoff(self, block: int, scores: Tensor) -> Tensor | None:
         """Images: from the [CLS] scores (Eq. cutoff_nontxt); texts: 1 − w; 0 for samples above the gate."""

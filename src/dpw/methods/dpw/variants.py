@@ -220,9 +220,9 @@ class VariantAdaptation(DPWAdaptation):
 
     def _adapter(self, seen: Weighing) -> Tensor:
         """The weighted output of the adapter, `(B, N, D)`."""
-        part, scale = seen.part, self.config.adapter_scale
+        part = seen.part
         bias = part.get("up_bias", seen.x.new_zeros(seen.x.shape[-1]))
-        adapted = paper.adapter_output(seen.x, part["down"], part["up"], bias, scale, self.dropout)
+        adapted = self.adapted(seen.x, part["down"], part["up"], bias)
         weight = ADAPTER_WEIGHTS[self.config.adapter_weight](seen).transpose(1, 2).unsqueeze(-1)
         return (adapted.view(*adapted.shape[:2], weight.shape[2], -1) * weight).flatten(2)
 
