@@ -1,7 +1,7 @@
-"""The simulated table of docs/scaling.md: 11 tasks, 19 methods, 3 seeds on 1 to 512 workers.
+"""The figures of docs/scaling.md: 11 tasks, every method, 3 seeds on 1 to 512 workers; 1 and 2 workers here.
 
 python tools/scaling.py --measure    # seconds of ViT-B/16 on this machine, some minutes
-python tools/scaling.py --workers    # efficiency of 1 and 2 workers on mini; some minutes on a quiet machine
+python tools/scaling.py --workers    # efficiency of 1 and 2 workers on mini; eight minutes on two quiet cores
 python tools/scaling.py              # the table, from the seconds below
 """
 
@@ -9,6 +9,9 @@ import argparse
 import os
 import tempfile
 import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,12 +23,10 @@ from dpw.runs.config import RunConfig
 from dpw.runs.reproduce import sizes
 
 CLIP = "openai/clip-vit-base-patch16"
-MIXED = ("finetune", "lwf", "icarl", "wise-ft", "zscl", "moe-adapters", "l2p", "dualprompt", "coda-prompt")
-APART = (
-    "dpw", "dpw-reduced", "dpw-ridge", "diki", "s-prompts", "dpeclip", "tip-adapter", "linear-probe", "rail",
-    "zero-shot",
-)  # fmt: skip
+APART = tuple(name for name, method in METHODS.items() if method.isolated)
+FULL = {"lada": "full"}  # presets for all images of a task, where the default is for a few
 WORKED = ("signs", "digits", "portraits", "aerial")  # the tasks of mini on which workers are timed
+DAY = 86400
 PER_PART = 0.55  # seconds that a part costs besides, measured on mini: Ray, starting workers, loading
 
 
@@ -38,8 +39,10 @@ class Seconds(NamedTuple):
 
 
 # One thread of an AMD EPYC. Measured: an image of dpw, trained on and answered (a pass of plain CLIP and one
-# of its own, taken as equal halves). Counted from it by operations: finetune, and a prompt, lost in noise.
+# of its own, taken as equal halves). Counted from it by operations: finetune, a prompt, lost in noise, and
+# lada, whose image tower has no backward pass.
 MEASURED = {
+    "lada": Seconds(0.59, 0.03, 0.59),
     "dpw": Seconds(1.24, 0.03, 1.17),
     "finetune": Seconds(1.24, 0.03, 0.59),
     "rail": Seconds(0.0, 0.0, 0.59),
@@ -50,6 +53,8 @@ def seconds_of(method: str) -> Seconds:
     """The costs of a method or of the one of its kind."""
     if not METHODS[method].trains:
         return MEASURED["rail"]
+    if method in MEASURED:
+        return MEASURED[method]
     return MEASURED["dpw" if METHODS[method].isolated else "finetune"]
 
 
@@ -59,7 +64,8 @@ def run_cost(method: str) -> RunCost:
     Methods that keep tasks apart remember features and pass an image about twice; others after every task.
     """
     config = RunConfig(benchmark="mtil", model=CLIP, method=method)
-    each, settings, cost = sizes(config), configure(method, clip=CLIP), seconds_of(method)
+    preset = FULL.get(method, "default")
+    each, settings, cost = sizes(config), configure(method, preset, clip=CLIP), seconds_of(method)
     tasks = list(each.items())
     passes = 1 if METHODS[method].isolated else len(tasks)
     apart = METHODS[method].isolated and METHODS[method].trains
@@ -74,7 +80,7 @@ def _learning(
 ) -> float:
     """The steps of one task, and its images once before."""
     classes, train, _ = size
-    before = train * MEASURED["rail"].answer
+    before = 0.0 if method == "zero-shot" else train * MEASURED["rail"].answer
     if not METHODS[method].trains:
         return before
     batch = min(settings.training.batch_size, train)
@@ -82,22 +88,23 @@ def _learning(
 
 
 def table() -> None:
-    """Days for 1 to 512 workers, with and without task parallelism."""
-    runs = [run_cost(method) for method in (*APART, *MIXED) for _ in range(3)]
-    alone = [run_cost(method) for method in APART for _ in range(3)]
-    print(f"{'workers':>8} {'whole runs':>22} {'by tasks':>22} {'isolated, whole':>22} {'by tasks':>22}")
-    for workers in (1, 8, 64, 512):
-        cells = []
-        for chosen in (runs, alone):
-            for by_tasks in (False, True):
-                found = simulate(chosen, workers, by_tasks=by_tasks, per_part=PER_PART)
-                cells.append(f"{found.seconds / 86400:10.2f} d, {100 * found.busy:5.1f} %")
-        print(f"{workers:>8} " + " ".join(f"{cell:>22}" for cell in cells))
-    slowest = max(runs, key=lambda run: run.total)
-    print(
-        f"longest run {slowest.total / 86400:.2f} d; longest task of an isolated one "
-        f"{max(max(run.learn) for run in alone) / 86400:.2f} d"
-    )
+    """Days for 1 to 512 workers, with and without task parallelism; `c-clip` alone trains forty epochs."""
+    costs = {name: run_cost(name) for name in METHODS}
+    groups = {"all": list(costs), "all but c-clip": [n for n in costs if n != "c-clip"], "isolated": APART}
+    for title, names in groups.items():
+        runs = [costs[name] for name in names for _ in range(3)]
+        longest = max(names, key=lambda name: costs[name].total)
+        part = max(max(costs[name].learn) for name in names)
+        print(f"{title}: {len(names)} methods, three seeds; days, and how busy workers are")
+        for workers in (1, 8, 64, 512):
+            whole, split = (
+                simulate(runs, workers, by_tasks=by_tasks, per_part=PER_PART) for by_tasks in (False, True)
+            )
+            print(
+                f"{workers:>6} workers: whole runs {whole.seconds / DAY:8.2f} ({100 * whole.busy:5.1f} %), "
+                f"by tasks {split.seconds / DAY:8.2f} ({100 * split.busy:5.1f} %)"
+            )
+        print(f"  longest run {longest}, {costs[longest].total / DAY:.2f}; longest task {part / DAY:.2f}")
 
 
 def measure_here() -> None:
@@ -120,33 +127,58 @@ def measure_here() -> None:
         print(f'"{method}": Seconds({image:.4f}, {prompt:.4f}, {few.image:.4f})', flush=True)
 
 
-def measure_workers(rounds: int, epochs: int) -> None:
-    """The same run by one process, one worker and two workers, taking turns; seconds of the wall clock."""
-    settings = {"training.epochs": epochs}
-    print(f"dpw on mini, {len(WORKED)} tasks, {epochs} epochs; load {os.getloadavg()[0]:.1f} before")
-    for number in range(rounds):
-        with tempfile.TemporaryDirectory() as scratch:
-            wanted = RunConfig(benchmark="mini", model="mini", order=WORKED, settings=settings)
-            alone = _alone(wanted, Path(scratch) / "alone")
-            one, two = (_on_workers(wanted, Path(scratch) / f"on-{count}", count) for count in (1, 2))
-        more, faster = 100 * (one / alone - 1), one / two
-        print(f"round {number}: one process {alone:.1f} s, one worker {one:.1f} s, two workers {two:.1f} s")
-        print(f"  Ray costs {more:+.1f} %; two workers are {faster:.2f} times as fast as one", flush=True)
+def measure_workers(rounds: int, iterations: int) -> None:
+    """The same run by one process, one worker and two workers, taking turns; seconds of the wall clock.
+
+    Two processes without Ray, each with one of two tasks at once, say what the second core brings at all.
+    """
+    os.environ.setdefault("RAY_worker_niceness", "0")  # or the workers would wait for whatever else runs
+    tasks, load = len(WORKED), os.getloadavg()[0]
+    print(f"dpw on mini, {tasks} tasks of {iterations} steps, one thread; load {load:.1f} before", flush=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        _alone(1, Path(scratch) / "first", WORKED)  # renders the images, so that nobody has to
+        for number in range(rounds):
+            place = Path(scratch) / str(number)
+            alone = _alone(iterations, place / "alone", WORKED)
+            one, two = (_on_workers(iterations, place / f"on-{count}", count) for count in (1, 2))
+            single = _alone(iterations, place / "single", WORKED[:1])
+            both = _at_once(iterations, place)
+            each, bound = (one - alone) / (2 * tasks + 2), 2 * single / both
+            print(f"round {number}: one process {alone:.1f} s, one worker {one:.1f} s, two {two:.1f} s")
+            more, minute = 100 * (one / alone - 1), each / 0.6
+            print(f"  Ray costs {more:+.1f} %, {each:+.2f} s a part, which is {minute:+.1f} % of a minute")
+            print(f"  two workers: {one / two:.2f} times as fast as one, {alone / two:.2f} as one process")
+            print(f"  without Ray two processes at once bring {bound:.2f}: {single:.1f} s and {both:.1f} s")
 
 
-def _alone(wanted: RunConfig, folder: Path) -> float:
-    """Seconds of the run in this process, on one thread."""
+def _wanted(iterations: int, tasks: Sequence[str]) -> RunConfig:
+    """The run that is timed: tasks of the same number of steps."""
+    settings = {"training.iterations": iterations}
+    return RunConfig(benchmark="mini", model="mini", order=tuple(tasks), settings=settings)
+
+
+def _alone(iterations: int, folder: Path, tasks: Sequence[str]) -> float:
+    """Seconds of a run in this process, on one thread."""
     import torch
 
     from dpw.runs.run import start_run
 
     torch.set_num_threads(1)
     began = time.monotonic()
-    start_run(wanted, folder)
+    start_run(_wanted(iterations, tasks), folder)
     return time.monotonic() - began
 
 
-def _on_workers(wanted: RunConfig, folder: Path, count: int) -> float:
+def _at_once(iterations: int, folder: Path) -> float:
+    """Seconds of two processes that learn the same task at the same time, the slower one's."""
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        started = [pool.submit(_alone, 1, folder / f"warm-{n}", WORKED[:1]) for n in range(2)]
+        [one.result() for one in started]
+        started = [pool.submit(_alone, iterations, folder / f"both-{n}", WORKED[:1]) for n in range(2)]
+        return max(one.result() for one in started)
+
+
+def _on_workers(iterations: int, folder: Path, count: int) -> float:
     """Seconds of the run on a local cluster that is up; its workers start and load CLIP within them."""
     from dpw.cluster.connection import connected
     from dpw.cluster.grid import GridOptions, PlannedRun, run_grid
@@ -154,7 +186,8 @@ def _on_workers(wanted: RunConfig, folder: Path, count: int) -> float:
 
     with connected(f"local:{count}") as ray:
         began = time.monotonic()
-        run_grid([PlannedRun(wanted, folder / "run")], RayWorkers(ray, 1), GridOptions(folder / "store"))
+        planned = [PlannedRun(_wanted(iterations, WORKED), folder / "run")]
+        run_grid(planned, RayWorkers(ray, 1), GridOptions(folder / "store"))
         return time.monotonic() - began
 
 
@@ -162,10 +195,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--workers", action="store_true")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--iterations", type=int, default=180)
     given = parser.parse_args()
     if given.workers:
-        measure_workers(given.rounds, given.epochs)
+        measure_workers(given.rounds, given.iterations)
     else:
         measure_here() if given.measure else table()
