@@ -4,9 +4,12 @@ import json
 
 import pytest
 
+from dpw.benchmarks import get_benchmark
 from dpw.errors import InputError
+from dpw.runs.config import default_model
+from dpw.runs.estimate import Measured
 from dpw.runs.paper_tables import TABLES
-from dpw.runs.reproduce import PlannedRun, Reproduction, carry_out, result_rows, sizes
+from dpw.runs.reproduce import Estimate, PlannedRun, Reproduction, carry_out, result_rows, sizes
 from tests.helpers.finished_runs import finished
 
 
@@ -50,12 +53,29 @@ def test_rows_can_stand_on_the_authors_settings(tmp_path):
     assert diki[0].config.preset == "default"
 
 
-def test_the_embedded_world_stands_in_for_every_benchmark(tmp_path):
-    for run in Reproduction("all", tmp_path, mini=True).runs():
-        assert (run.config.benchmark, run.config.model, run.lacks) == ("mini", "mini", [])
+@pytest.mark.parametrize("name", TABLES)
+def test_the_embedded_world_stands_in_for_every_benchmark(tmp_path, name):
+    """With the same setting, and in another order where the paper has another one."""
+    for run in Reproduction(name, tmp_path, mini=True).runs():
+        assert (run.config.model, run.lacks, run.missing) == ("mini", [], [])
+        asked, stands = get_benchmark(run.line.benchmark), get_benchmark(run.config.benchmark)
+        assert stands.setting == asked.setting
+        assert default_model(stands.name) == "mini"
+        assert (stands.name == "mini-order2") == (asked.name == "mtil-order2")
+
+
+def test_no_run_is_planned_twice(tmp_path):
+    for mini in (True, False):
+        folders = [run.folder for run in Reproduction("all", tmp_path, mini=mini).runs()]
+        assert len(folders) == len(set(folders))
+
+
+def test_few_images_on_the_embedded_world(tmp_path):
     few = Reproduction("mtil-fs", tmp_path, mini=True).runs()[0]
     assert few.config.shots == 16
     assert few.folder.parent.name == "mini-16-shot"
+    header, first, *_ = result_rows(few.plan, "mtil-fs")
+    assert dict(zip(header, first, strict=True))["benchmark"] == "mini, 16-shot"
 
 
 def test_sizes_are_known_without_data(tmp_path):
@@ -63,6 +83,24 @@ def test_sizes_are_known_without_data(tmp_path):
     assert found["aircraft"] == (100, 3334, 3333)
     few = sizes(Reproduction("mtil-fs", tmp_path).runs()[0].config)
     assert few["eurosat"] == (10, 160, 8100)
+
+
+def test_datasets_that_are_not_there_are_named(tmp_path):
+    (run, *_) = Reproduction("mtil", tmp_path).runs()
+    assert len(run.missing) == 11
+    (tmp_path / "fgvc_aircraft").mkdir()
+    (run, *_) = Reproduction("mtil", tmp_path, data_root=str(tmp_path)).runs()
+    assert len(run.missing) == 10
+    assert "aircraft" not in run.missing
+
+
+def test_plain_clip_only_answers_and_others_train(tmp_path):
+    first = {run.line.method: run for run in Reproduction("mtil", tmp_path).runs()}
+    spent = {
+        name: Estimate(run, 100, 10, 5, Measured(step=1.0, image=0.5, memory=None), tasks=3).seconds
+        for name, run in first.items()
+    }
+    assert (spent["zero-shot"], spent["dpw"], spent["zscl"]) == (5.0, 5 + 60.0, 5 + 70.0)
 
 
 def test_what_is_finished_is_not_done_again_and_what_lacks_data_is_left_out(tmp_path):

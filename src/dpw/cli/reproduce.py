@@ -16,6 +16,8 @@ from dpw.cli.run import parse_seeds
 if TYPE_CHECKING:
     from dpw.runs.reproduce import Estimate, Reproduction
 
+OF_LENGTHS = "prefix-lengths"  # the figure that table prefix-length is made for
+
 
 def reproduce(
     table: Annotated[str, typer.Argument(help="A table of the paper, such as mtil or ablations, or all.")],
@@ -80,6 +82,7 @@ def _as_json(one: "Estimate") -> dict[str, Any]:
         "seed": one.run.seed,
         "state": one.run.state,
         "lacks": one.run.lacks,
+        "missing_datasets": one.run.missing,
         "train": one.train,
         "test": one.test,
         "steps": one.steps,
@@ -97,13 +100,23 @@ def _plan(found: "Sequence[Estimate]") -> str:
     lines = [header]
     for one in found:
         values = _as_json(one)
-        where = f"{values['benchmark']} {values['protocol'] or ''}".strip()
+        where = " ".join(one.run.conditions)
         counts = [str(values[name]) for name in ("seed", "train", "test", "steps")]
         state = "lacks " + ", ".join(one.run.lacks) if one.run.lacks else one.run.state
         lines.append([one.run.line.label, where, state, *counts, _time(one.seconds), _size(values["memory"])])
     left = sum(one.seconds for one in found if one.run.state != "finished" and not one.run.lacks)
     total = f"to do: about {_time(left)} on this machine, from a few measured steps of every kind of run"
-    return "\n".join([*aligned(lines), total])
+    return "\n".join([*aligned(lines), *_missing(found), total])
+
+
+def _missing(found: "Sequence[Estimate]") -> list[str]:
+    """Which public datasets have to be there first."""
+    names = list(dict.fromkeys(name for one in found for name in one.run.missing))
+    if not names:
+        return []
+    root = found[0].run.plan.data_root
+    where = "a folder given as --data-root" if root is None else root
+    return [f"missing in {where}: {', '.join(names)} (see 'dpw data get' and 'dpw data check')"]
 
 
 def _time(seconds: float) -> str:
@@ -133,8 +146,10 @@ def _carry_out(wanted: "Reproduction", as_json: bool) -> None:
     if wanted.table in ("throughput", "all"):
         written["costs"] = _costs(wanted)
         _write("What every method costs", written["costs"], wanted.output / "costs", as_json)
+    if wanted.table in ("prefix-length", "all"):
+        _draw(wanted, "prefix-length", (OF_LENGTHS,))
     if wanted.table in ("figures", "all"):
-        _draw(wanted)
+        _draw(wanted, "figures", _figures())
     if as_json:
         say(json.dumps(written, indent=2))
 
@@ -163,12 +178,19 @@ def _costs(wanted: "Reproduction") -> list[list[str]]:
     return cost_rows(found)
 
 
-def _draw(wanted: "Reproduction") -> None:
-    """The paper's figures from the run of dpw, beside that of DIKI."""
+def _figures() -> tuple[str, ...]:
+    """The figures that look into one run; that of prefix lengths has a table of its own."""
+    from dpw.analysis.make import FIGURES, ON_REQUEST
+
+    return tuple(name for name in FIGURES if name not in (*ON_REQUEST, OF_LENGTHS))
+
+
+def _draw(wanted: "Reproduction", table: str, only: Sequence[str]) -> None:
+    """The figures of a table from its runs; the first one is looked into, the others stand beside it."""
     from dpw.analysis import make_figures
     from dpw.runs.paper_tables import TABLES
     from dpw.runs.reproduce import PlannedRun
 
-    own, diki = (PlannedRun(wanted, line, wanted.seeds[0]).folder for line in TABLES["figures"].lines)
-    make_figures(own, wanted.output / "figures", beside=[diki])
+    first, *beside = (PlannedRun(wanted, line, wanted.seeds[0]).folder for line in TABLES[table].lines)
+    make_figures(first, wanted.output / "figures", beside=beside, only=only)
     say(f"figures in {wanted.output / 'figures'}", err=True)

@@ -92,7 +92,7 @@ def run(
     """Run methods through a benchmark and measure every test set after every task."""
     many_seeds = parse_seeds(seed, seeds)
     many_shots: list[int] | list[None] = [None] if shots is None else _numbers("--shots", shots)
-    usual = MINI_METHODS if benchmark in ("mini", "mini-x-tail") else "dpw"
+    usual = MINI_METHODS if _is_embedded(benchmark) else "dpw"
     methods = (method or (SHOT_METHODS if len(many_shots) > 1 else usual)).split(",")
     common = {
         "benchmark": benchmark,
@@ -221,6 +221,13 @@ def _numbers(option: str, text: str) -> list[int]:
     if len(set(found)) != len(found):
         raise InputError(f"{option} {text} names a number twice: give each once")
     return found
+
+
+def _is_embedded(benchmark: str) -> bool:
+    """Whether a benchmark is a form of the embedded one."""
+    from dpw.runs.config import EMBEDDED
+
+    return benchmark in EMBEDDED
 
 
 def _default_model(benchmark: str) -> str:

@@ -16,6 +16,7 @@ from dpw.methods.catalog import refuse_unknown
 from dpw.methods.config import Settings
 
 MINI = "mini"  # the embedded benchmark, and the embedded CLIP that goes with it
+EMBEDDED = (MINI, "mini-order2", "mini-cil", "mini-x-tail")  # its forms
 
 
 class RunConfig(Settings):
@@ -63,7 +64,7 @@ class RunOptions:
 
 def default_model(benchmark: str) -> str | None:
     """The embedded CLIP for the embedded benchmark; any other must be named, since it may be fetched."""
-    return MINI if benchmark in (MINI, f"{MINI}-x-tail") else None
+    return MINI if benchmark in EMBEDDED else None
 
 
 def check_trackers(names: Sequence[str]) -> None:
