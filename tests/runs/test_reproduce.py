@@ -44,13 +44,15 @@ def test_tables_share_the_runs_they_have_in_common(tmp_path):
     assert folders[0] & folders[1] & folders[2] == {tmp_path / "mtil-coop" / "dpw-default-seed1"}
 
 
-def test_rows_can_stand_on_the_authors_settings(tmp_path):
+def test_rows_can_stand_on_the_settings_of_the_published_code(tmp_path):
     presets = [run.config.preset for run in Reproduction("condact", tmp_path, official=True).runs()]
     assert presets[-2:] == ["official+ablation/conditional-norm", "official"]
-    diki = [
-        run for run in Reproduction("throughput", tmp_path, official=True).runs() if run.line.method == "diki"
-    ]
-    assert diki[0].config.preset == "default"
+    runs = Reproduction("mtil", tmp_path, official=True).runs()
+    chosen = {run.line.method: run.config.preset for run in runs}
+    assert {name for name, preset in chosen.items() if preset == "official"} == {
+        *("moe-adapters", "diki", "dpw", "dpw-reduced")
+    }
+    assert chosen["zscl"] == "default"
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -36,7 +36,10 @@ def reproduce(
     ] = None,
     seeds: Annotated[str, typer.Option(help="Seeds, as 1,2,3.")] = "1",
     official: Annotated[
-        bool, typer.Option("--official", help="Lay the authors' settings below every row of dpw.")
+        bool,
+        typer.Option(
+            "--official", help="Lay the settings of the published code below every row that has them."
+        ),
     ] = False,
     reference_images: Annotated[str | None, typer.Option(help="Images for zscl and moe-adapters.")] = None,
     reference_sentences: Annotated[str | None, typer.Option(help="Sentences for zscl.")] = None,

@@ -9,7 +9,7 @@ from typing import Any
 from dpw.benchmarks import get_benchmark, load_benchmark
 from dpw.clip.backbone import Backbone
 from dpw.data.public import get_dataset
-from dpw.methods import METHODS
+from dpw.methods import METHODS, PRESETS
 from dpw.methods.parts.steps import steps_of
 from dpw.runs.config import EMBEDDED, MINI, RunConfig
 from dpw.runs.estimate import Measured, measure
@@ -20,7 +20,7 @@ from dpw.runs.published import printed_seconds
 from dpw.storage.files import slug
 from dpw.storage.run_folder import RunFolder
 
-PLAIN = "zero-shot"
+PLAIN, OFFICIAL = "zero-shot", "official"  # a method, and a preset
 PAPER_CLIP = "openai/clip-vit-base-patch16"
 METRICS = ("transfer", "avg", "last")
 # Data beyond the tasks that a method cannot do without, by the setting that names it.
@@ -34,8 +34,9 @@ STAND_INS = {"mtil-order2": "mini-order2", "odcl-cil": "mini-cil", "odcl-cil-mer
 class Reproduction:
     """What is to be made again, on which benchmark and CLIP, and where the runs lie.
 
-    `mini` does everything on the embedded benchmark; `official` lays the authors' settings below every row of
-    `dpw`; `given` are settings that name data beyond the tasks, used by the methods that have them.
+    `mini` does everything on the embedded benchmark; `official` lays the settings of the published code below
+    every row whose method has such a preset; `given` are settings that name data beyond the tasks, used by
+    the methods that have them.
     """
 
     table: str
@@ -67,11 +68,11 @@ class PlannedRun:
 
     @property
     def preset(self) -> str:
-        """The preset, on top of the authors' settings where these are wanted."""
+        """The preset, on top of the settings of the method's published code where these are wanted."""
         preset = self.line.preset
-        if not self.plan.official or not self.line.method.startswith("dpw"):
+        if not self.plan.official or OFFICIAL not in PRESETS[self.line.method]:
             return preset
-        return "official" if preset == "default" else f"official+{preset}"
+        return OFFICIAL if preset == "default" else f"{OFFICIAL}+{preset}"
 
     @property
     def config(self) -> RunConfig:
