@@ -9,7 +9,15 @@ from dpw.errors import InputError
 from dpw.runs.config import default_model
 from dpw.runs.estimate import Measured
 from dpw.runs.paper_tables import TABLES
-from dpw.runs.reproduce import Estimate, PlannedRun, Reproduction, carry_out, result_rows, sizes
+from dpw.runs.reproduce import (
+    Estimate,
+    PlannedRun,
+    Reproduction,
+    carry_out,
+    result_notes,
+    result_rows,
+    sizes,
+)
 from tests.helpers.finished_runs import finished
 
 
@@ -137,4 +145,13 @@ def test_the_table_stands_beside_the_printed_one(tmp_path):
 def test_printed_times_stand_beside_the_measured_ones(tmp_path):
     for table, seconds in (("throughput", ["2147", "226", "188", "196"]), ("heads", ["-"] * 4)):
         header, *rows = result_rows(Reproduction(table, tmp_path), table)
-        assert [dict(zip(header, row, strict=True))["printed, s"] for row in rows] == seconds
+        assert [dict(zip(header, row, strict=True))["measuring printed, s"] for row in rows] == seconds
+
+
+def test_printed_sizes_and_remarks_stand_beside_the_rows(tmp_path):
+    header, *rows = result_rows(Reproduction("scores", tmp_path), "scores")
+    printed = [dict(zip(header, row, strict=True))["learned printed"] for row in rows]
+    assert printed == ["2.7 M", "228.0 M", "30.8 M", "30.8 M"]
+    (note,) = result_notes(Reproduction("ablations", tmp_path), "ablations")
+    assert note == "dpw none: the same settings as scores-attention, printed differently."
+    assert "would say nothing" in result_notes(Reproduction("heads", tmp_path, mini=True), "heads")[0]

@@ -139,16 +139,17 @@ def _carry_out(wanted: "Reproduction", as_json: bool) -> None:
     """Run what is missing, then write and show the tables."""
     from dpw.cli.run import run_in_terminal
     from dpw.runs.paper_tables import TABLES
-    from dpw.runs.reproduce import carry_out, result_rows
+    from dpw.runs.reproduce import carry_out, result_notes, result_rows
 
     carry_out(wanted, run_in_terminal, lambda sentence: say(sentence, err=True))
     written = {}
     for name in TABLES if wanted.table == "all" else [wanted.table]:
         written[name] = result_rows(wanted, name)
-        _write(TABLES[name].title, written[name], wanted.output / name, as_json)
+        notes = result_notes(wanted, name)
+        _write(TABLES[name].title, written[name], notes, wanted.output / name, as_json)
     if wanted.table in ("throughput", "all"):
         written["costs"] = _costs(wanted)
-        _write("What every method costs", written["costs"], wanted.output / "costs", as_json)
+        _write("What every method costs", written["costs"], [], wanted.output / "costs", as_json)
     if wanted.table in ("prefix-length", "all"):
         _draw(wanted, "prefix-length", (OF_LENGTHS,))
     if wanted.table in ("figures", "all"):
@@ -157,17 +158,18 @@ def _carry_out(wanted: "Reproduction", as_json: bool) -> None:
         say(json.dumps(written, indent=2))
 
 
-def _write(title: str, rows: list[list[str]], base: Path, as_json: bool) -> None:
+def _write(title: str, rows: list[list[str]], notes: list[str], base: Path, as_json: bool) -> None:
     """A table as Markdown and CSV, and on the screen unless somebody asked for JSON."""
     from dpw.report.comparison import aligned, piped
     from dpw.storage.files import write_bytes
 
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
-    write_bytes(base.with_suffix(".md"), "\n".join([f"# {title}", "", *piped(rows), ""]).encode())
+    page = [f"# {title}", "", *piped(rows), "", *(f"- {note}" for note in notes)]
+    write_bytes(base.with_suffix(".md"), ("\n".join(page).rstrip() + "\n").encode())
     write_bytes(base.with_suffix(".csv"), text.getvalue().encode())
     if not as_json:
-        say("\n".join([title, *aligned(rows), f"written to {base}.md and .csv"]))
+        say("\n".join([title, *aligned(rows), *notes, f"written to {base}.md and .csv"]))
 
 
 def _costs(wanted: "Reproduction") -> list[list[str]]:

@@ -83,7 +83,7 @@ def where_written(path: str, directory: str | None) -> str:
 
 def load_run_benchmark(config: RunConfig, directory: str | None = None) -> LoadedBenchmark:
     """The benchmark of a run with the run's own choices; `directory` is where its paths were written."""
-    root = config.data_root
+    root, lists = config.data_root, config.shot_lists
     return load_benchmark(
         where_written(config.benchmark, directory),
         data_root=None if root is None else where_written(root, directory),
@@ -91,7 +91,7 @@ def load_run_benchmark(config: RunConfig, directory: str | None = None) -> Loade
         shots=config.shots,
         protocol=config.protocol,
         order=config.order,
-        shot_lists=config.shot_lists,
+        shot_lists=None if lists is None else where_written(lists, directory),
         rebuild_splits=config.rebuild_splits,
     )
 

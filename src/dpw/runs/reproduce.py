@@ -215,7 +215,7 @@ def result_rows(plan: Reproduction, name: str) -> list[list[str]]:
     """One table of the paper beside what was found: a header, and a row for each line."""
     header = ["row", "benchmark", "protocol", "seeds"]
     header += [f"{metric} {part}" for metric in METRICS for part in ("found", "printed", "difference")]
-    rows = [[*header, "learned", "measuring, s", "printed, s"]]
+    rows = [[*header, "learned", "learned printed", "measuring, s", "measuring printed, s"]]
     for line in TABLES[name].lines:
         runs = [PlannedRun(plan, line, seed) for seed in plan.seeds]
         found = [results for run in runs if (results := run.results())]
@@ -235,8 +235,21 @@ def _row(run: PlannedRun, found: Sequence[Mapping[str, Any]]) -> list[str]:
         difference = None if own is None or printed is None or run.plan.mini else own.mean - printed
         cells += [_shown(own), _shown(printed), _shown(difference)]
     learned = f"{found[0]['parameters']:,}" if found else "-"
+    millions = None if line.printed is None else line.printed.parameters
     seconds = spread([one["seconds"]["measure"] for one in found]) if found else None
-    return [*cells, learned, _shown(seconds)]
+    return [*cells, learned, "-" if millions is None else f"{millions:.1f} M", _shown(seconds)]
+
+
+def result_notes(plan: Reproduction, name: str) -> list[str]:
+    """What a reader of a table should know: what was compared, and remarks on printed rows."""
+    notes = []
+    if plan.mini:
+        notes.append(
+            "Found on the embedded benchmark, printed for CLIP ViT-B/16 on the paper's: a difference between "
+            "found and printed would say nothing, one between two rows may."
+        )
+    noted = [line for line in TABLES[name].lines if line.printed is not None and line.printed.note]
+    return [*notes, *(f"{line.label}: {line.printed.note}." for line in noted if line.printed)]
 
 
 def _shown(value: float | Spread | None) -> str:
