@@ -119,6 +119,16 @@ def test_a_run_takes_published_shot_lists_and_rebuilt_splits(toy, data_root, tmp
     assert "for any task" in err
 
 
+def test_what_does_not_compare_is_said_before_the_run_also_off_a_terminal(toy, data_root, tmp_path, capsys):
+    clip = ["--model", toy / "clip", "--method", "zero-shot", "--data-root", data_root]
+    code, _, err = dpw(capsys, "run", "mtil", *clip, "--order", "dtd", "--output", tmp_path / "run")
+    assert code == 0, err
+    assert "the published figures of zero-shot are of mtil under protocol zscl" in err
+    assert "--protocol zscl" in err
+    code, _, err = dpw(capsys, "run", "mtil", *clip, "--order", "dtd", "--output", tmp_path / "run")
+    assert (code, err) == (0, ""), "said again of a finished run"
+
+
 def test_several_shots_draw_a_curve(capsys, toy, tmp_path):
     words = ["run", toy / "toy.yaml", "--model", toy / "clip", "--output", tmp_path]
     words += ["--method", "zero-shot,linear-probe", "--order", "birds,metals", "--shots", "1,2"]

@@ -279,7 +279,9 @@ def _with_terminal(folder: Path, checkpoint_seconds: float, work: Any) -> dict[s
     gc.freeze()  # what was imported stays: Accelerate collects garbage after every task, half a second each
     callback = TerminalCallback()
     with stopping() as request:
-        options = RunOptions(checkpoint_seconds, callback, request, callback.on_message)
+        options = RunOptions(
+            checkpoint_seconds, callback, request, on_message=callback.on_message, on_notice=say_error
+        )
         try:
             result: dict[str, Any] = work(options)
         except Interrupted as stopped:

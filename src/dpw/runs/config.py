@@ -56,7 +56,8 @@ class RunOptions:
     checkpoint_seconds: float = 30.0
     callback: TrainingCallback = field(default_factory=TrainingCallback)
     should_stop: Callable[[], bool] = never
-    on_message: Callable[[str], None] = ignore_message
+    on_message: Callable[[str], None] = ignore_message  # what happens now
+    on_notice: Callable[[str], None] = ignore_message  # what somebody should know before a run begins
     allow_download: bool = False  # whether a run that is resumed may fetch the CLIP it names
     reuse: Path | None = None  # a folder of learned tasks that runs in any order share
     patience: float = 0.0  # seconds to wait for another process that writes into the run's folder
