@@ -1,7 +1,7 @@
 """Data beyond the task that some methods look at: unlabelled images, sentences, images with prompts.
 
 A setting names it by a word or a path; what a program gives through `method.reference` is used where no
-setting does. Which rows a step sees depends only on the seed, the task's index and the step.
+setting does. Which rows a step sees depends only on the seed, the task's name and the step.
 """
 
 import csv
