@@ -6,6 +6,7 @@ import json
 
 from typer.testing import CliRunner
 
+from dpw.benchmarks import get_benchmark
 from dpw.cli import app
 from dpw.errors import InputError
 from dpw.report.comparison import FORMATS
@@ -68,6 +69,18 @@ def test_a_difference_between_two_protocols_is_marked(tmp_path):
         "published, protocol zscl",
         "difference, between two protocols",
     ]
+
+
+def test_presumed_and_replicated_figures_are_marked_dataset_by_dataset(tmp_path):
+    for benchmark, words in (
+        ("odcl-cil-merged", "dpeclip: equal names are presumably merged"),
+        ("mtil-fs", "moe-adapters: replicated by the DPW authors"),
+    ):
+        known = get_benchmark(benchmark)
+        changed = {"setting": known.setting, "shots": known.shots, "protocol": "zscl"}
+        finished(tmp_path / benchmark, benchmark=benchmark, **changed)
+        result = CliRunner().invoke(app, ["compare", str(tmp_path / benchmark), "--by-dataset"])
+        assert words in result.output
 
 
 def test_an_ablation_is_not_set_beside_the_method_itself(tmp_path):

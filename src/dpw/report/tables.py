@@ -117,8 +117,10 @@ def by_dataset(section: Section) -> Table:
                 paper = [*figures.values, figures.average]
                 rows.append((method, heading(metric), f"published, protocol {protocols[method]}", *paper))
     note = "Difference: this run minus the published value, which is of ViT-B/16 under the named protocol."
+    noted = [row for row in section.published if row.preset == "default" and row.note]
+    remarks = [f"{row.method}: {row.note}." for row in noted]
     header = ("Method", "Metric", "From", *section.tasks, "average")
-    return Table("by-dataset", "Dataset by dataset", header, tuple(rows), note)
+    return Table("by-dataset", "Dataset by dataset", header, tuple(rows), " ".join([note, *remarks]))
 
 
 def _mean_of(value: Spread | None) -> Number:
