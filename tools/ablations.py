@@ -26,6 +26,7 @@ AS_PRINTED, OPPOSITE, UNCLEAR = "as printed", "opposite", "unclear"
 FIGURES = {"cutoff": -1.0}
 
 Results = Mapping[int, Mapping[str, float]]  # the metrics of a row by seed
+Judged = tuple[str, str, str, str, float | None]  # method, preset, settings, metric, printed difference
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -95,27 +96,30 @@ def printed_difference(table: str, line: Line, whole: Line, metric: str) -> floa
     return FIGURES.get(table)
 
 
-def cells(table: str, line: Line, whole: Line, options: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """One row of the page, and its verdicts."""
+def cells(
+    table: str, line: Line, whole: Line, options: argparse.Namespace
+) -> tuple[list[str], dict[Judged, str]]:
+    """One row of the page, and its verdicts; a run that two tables print alike has the same ones."""
     own, full = results_of(line, options), results_of(whole, options)
     shown = [line.label, str(len(own))]
     shown += [str(spread([one[metric] for one in own.values()]) or "-") for metric in METRICS]
     if line is whole or line.method != whole.method:
-        return [*shown, *[""] * len(METRICS)], []
-    verdicts = []
+        return [*shown, *[""] * len(METRICS)], {}
+    verdicts: dict[Judged, str] = {}
     for metric in METRICS:
         differences = [own[seed][metric] - full[seed][metric] for seed in own if seed in full]
         printed = printed_difference(table, line, whole, metric)
         said = verdict(differences, printed)
         there = "" if printed is None or line.printed is None else f" ({printed:+.1f})"
         shown.append(f"{statistics.fmean(differences):+.1f}{there}: {said}" if differences else "-")
-        verdicts += [] if said == "-" else [said]
+        if said != "-":
+            verdicts[line.method, line.preset, str(dict(line.settings)), metric, printed] = said
     return shown, verdicts
 
 
 def section(options: argparse.Namespace) -> str:
     """The part of the page that the runs decide."""
-    parts, counted = [], Counter[str]()
+    parts, judged = list[str](), dict[Judged, str]()
     for name in options.tables.split(","):
         lines = TABLES[name].lines
         whole = next(line for line in lines if line.preset == "default")
@@ -123,12 +127,15 @@ def section(options: argparse.Namespace) -> str:
         for line in lines:
             shown, verdicts = cells(name, line, whole, options)
             rows.append(f"| {' | '.join(shown)} |")
-            counted.update(verdicts)
+            judged |= verdicts
         head = ["row", "seeds", *METRICS, *(f"{metric} against {whole.label}" for metric in METRICS)]
         rule = "|---|" + "---:|" * (len(head) - 1)
         parts.append("\n".join([f"### {TABLES[name].title}", "", f"| {' | '.join(head)} |", rule, *rows]))
+    counted = Counter(judged.values())
     said = ", ".join(f"{counted[word]} {word}" for word in (AS_PRINTED, OPPOSITE, UNCLEAR))
-    parts.append(f"Differences from the whole method that can be judged: {sum(counted.values())}; {said}.")
+    parts.append(
+        f"Differences from the whole method that can be judged, each counted once: {len(judged)}; {said}."
+    )
     return "\n\n".join(parts)
 
 

@@ -7,6 +7,7 @@ from dpw.analysis.tracing import TracedAdaptation, trace
 from dpw.data.images import Images
 from dpw.errors import InputError
 from tests.helpers.checks import nonempty
+from tests.helpers.toy_methods import learn, some_pixels, toy_method, toy_task
 
 
 def test_a_traced_pass_gives_the_same_tokens(subject):
@@ -51,3 +52,16 @@ def test_an_ablation_is_refused_because_its_weights_are_others(subject):
     method.config = method.config.model_copy(update={"activation": "softmax"})
     with pytest.raises(InputError, match="ablation"):
         trace(method, subject.pixels(subject.tasks[0]), lambda _: None)
+
+
+def test_a_model_learned_with_a_uniform_adapter_weight_is_traced_with_that_weight():
+    method = learn(toy_method("dpw", "ablation/weight-uniform", adapter_rank=4), toy_task("aircraft"))
+    with torch.no_grad():  # lower scores would leave the filter nothing to do with the adapter
+        method.bank[0]["image"].up.add_(1.0)
+    records = []
+    trace(method, some_pixels(), records.append, task=0)
+    for record in nonempty(records):
+        assert (record.adapter_weight == 1).all()
+        adaptation = method.image_adaptation(0, None, None)
+        expected = adaptation.value(record.block, record.x, record.q, slice(0, record.x.shape[1]))
+        torch.testing.assert_close(record.prefix_output + record.adapter_output, expected)

@@ -42,7 +42,19 @@ def test_published_lists_are_used_where_they_exist(data_root, tmp_path):
         "mtil", data_root=data_root, seed=1, shots=1, order=["food", "dtd"], shot_lists=tmp_path
     )
     assert loaded.tasks[0].train.where(0).endswith("food-101/images/waffles/21.jpg")
+    assert set(Counter(loaded.tasks[0].val.labels).values()) == {1}  # drawn, because the list has none
     assert len(loaded.tasks[1].train) == 3
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [({"shots": 2}, "has no list shot_2-seed_1.json"), ({}, "no effect on all images: also give shots")],
+)
+def test_lists_that_no_task_would_use_are_refused(tmp_path, choice, words):
+    (tmp_path / "food101").mkdir()
+    (tmp_path / "food101" / "shot_1-seed_1.json").write_text("{}")
+    with pytest.raises(InputError, match=words):
+        load_benchmark("mtil", data_root=tmp_path, seed=1, shot_lists=tmp_path, **choice)
 
 
 def test_an_order_may_leave_tasks_out(data_root):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dpw.benchmarks import get_benchmark, list_benchmarks
+from dpw.benchmarks import get_benchmark, list_benchmarks, load_benchmark
 
 ORDER_1 = (
     "aircraft",
@@ -43,6 +43,8 @@ def test_orders():
     assert names("mtil") == names("mtil-fs") == names("odcl-cil") == names("odcl-cil-merged") == list(ORDER_1)
     assert names("mtil-order2") == list(ORDER_2)
     assert len(names("mtil-fs-diki")) == 8
+    forwards, backwards = (load_benchmark(name).tasks.names for name in ("mini", "mini-order2"))
+    assert list(forwards) == list(backwards)[::-1]
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,8 @@ def test_orders():
         ("cifar100-cil", "class-incremental", "zscl", None, False),
         ("x-tail", "cross-domain", "coop", 16, False),
         ("x-tail-full", "cross-domain", "coop", None, False),
+        ("mini-order2", "task-incremental", "coop", None, False),
+        ("mini-cil", "class-incremental", "coop", None, False),
         ("mini-x-tail", "cross-domain", "coop", None, False),
     ],
 )

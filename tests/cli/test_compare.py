@@ -6,6 +6,7 @@ import json
 
 from typer.testing import CliRunner
 
+from dpw.benchmarks import get_benchmark
 from dpw.cli import app
 from dpw.errors import InputError
 from dpw.report.comparison import FORMATS
@@ -46,7 +47,7 @@ def test_every_dataset_stands_beside_its_published_figure(tmp_path):
         written[form] = result.output
     rows = list(csv.DictReader(io.StringIO(written["csv"])))
     own = {row["From"]: row for row in rows if row["Method"] == "dpw" and row["Metric"] == "Last"}
-    assert own["this run"]["aircraft"] == "50.0"
+    assert own["this run, protocol coop"]["aircraft"] == "50.0"
     assert own["published, protocol coop"]["aircraft"] == "60.5"
     assert own["difference"]["aircraft"] == "-10.5"
     assert float(own["difference"]["average"]) == -38.3
@@ -54,7 +55,32 @@ def test_every_dataset_stands_beside_its_published_figure(tmp_path):
     assert [row["From"] for row in zscl] == ["published, protocol zscl"]
     assert "| dpw | Last | difference | -10.5 |" in written["markdown"]
     assert "difference" in written["text"]
+    assert written["text"].startswith("Dataset by dataset: mtil (task-incremental), protocol coop, CLIP clip")
     assert r"\begin{tabular}{lll" in written["latex"]
+
+
+def test_a_difference_between_two_protocols_is_marked(tmp_path):
+    finished(tmp_path / "a", method="zscl")
+    result = CliRunner().invoke(app, ["compare", str(tmp_path / "a"), "--by-dataset", "--format", "csv"])
+    rows = [row for row in csv.DictReader(io.StringIO(result.output)) if row["Metric"] == "Last"]
+    own = [row["From"] for row in rows if row["Method"] == "zscl"]
+    assert own == [
+        "this run, protocol coop",
+        "published, protocol zscl",
+        "difference, between two protocols",
+    ]
+
+
+def test_presumed_and_replicated_figures_are_marked_dataset_by_dataset(tmp_path):
+    for benchmark, words in (
+        ("odcl-cil-merged", "dpeclip: equal names are presumably merged"),
+        ("mtil-fs", "moe-adapters: replicated by the DPW authors"),
+    ):
+        known = get_benchmark(benchmark)
+        changed = {"setting": known.setting, "shots": known.shots, "protocol": "zscl"}
+        finished(tmp_path / benchmark, benchmark=benchmark, **changed)
+        result = CliRunner().invoke(app, ["compare", str(tmp_path / benchmark), "--by-dataset"])
+        assert words in result.output
 
 
 def test_an_ablation_is_not_set_beside_the_method_itself(tmp_path):

@@ -100,13 +100,33 @@ def test_a_signal_saves_and_names_the_command_to_go_on(toy, tmp_path, number, co
     assert (output / "progress" / "progress.json").exists()
 
 
-def test_a_run_takes_published_shot_lists_and_rebuilt_splits(toy, tmp_path, capsys):
-    options = ["--shot-lists", tmp_path / "lists", "--rebuild-splits", "--order", "birds"]
-    clip = ["--model", toy / "clip", "--method", "zero-shot", "--output", tmp_path / "run"]
-    code, _, err = dpw(capsys, "run", toy / "toy.yaml", *clip, *options)
+def test_a_run_takes_published_shot_lists_and_rebuilt_splits(toy, data_root, tmp_path, capsys):
+    path = tmp_path / "lists" / "dtd" / "shot_1-seed_1.json"
+    path.parent.mkdir(parents=True)
+    entry = {"impath": "data/dtd/images/banded/banded_0003.jpg", "label": 0, "classname": "banded"}
+    path.write_text(json.dumps({"train": [entry], "val": []}))
+    options = ["--shot-lists", tmp_path / "lists", "--shots", "1", "--seed", "1", "--order", "dtd"]
+    clip = ["--model", toy / "clip", "--method", "zero-shot", "--data-root", data_root]
+    found = []
+    for name, chosen in (("listed", options), ("rebuilt", ["--rebuild-splits", "--order", "dtd"])):
+        code, _, err = dpw(capsys, "run", "mtil", *clip, *chosen, "--output", tmp_path / name)
+        assert code == 0, err
+        found.append(json.loads((tmp_path / name / "run.json").read_text())["settings"])
+    assert [settings["shot_lists"] for settings in found] == [str(tmp_path / "lists"), None]
+    assert [settings["rebuild_splits"] for settings in found] == [False, True]
+    code, _, err = dpw(capsys, "run", "mtil", *clip, *options[:-1], "food", "--output", tmp_path / "none")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "for any task" in err
+
+
+def test_what_does_not_compare_is_said_before_the_run_also_off_a_terminal(toy, data_root, tmp_path, capsys):
+    clip = ["--model", toy / "clip", "--method", "zero-shot", "--data-root", data_root]
+    code, _, err = dpw(capsys, "run", "mtil", *clip, "--order", "dtd", "--output", tmp_path / "run")
     assert code == 0, err
-    settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
-    assert (settings["shot_lists"], settings["rebuild_splits"]) == (str(tmp_path / "lists"), True)
+    assert "the published figures of zero-shot are of mtil under protocol zscl" in err
+    assert "--protocol zscl" in err
+    code, _, err = dpw(capsys, "run", "mtil", *clip, "--order", "dtd", "--output", tmp_path / "run")
+    assert (code, err) == (0, ""), "said again of a finished run"
 
 
 def test_several_shots_draw_a_curve(capsys, toy, tmp_path):

@@ -71,6 +71,8 @@ def test_a_saved_dataset_gives_images_and_sentences(tmp_path):
         ("upper.csv", "Title,Path\na cat,one.jpg\na dog,two.jpg\n"),
         ("spreadsheet.csv", "\ufefffile;caption\none.jpg;a cat\ntwo.jpg;a dog\n"),
         ("marked.txt", "\ufeffa cat\na dog\n"),
+        ("alone.csv", "a cat\na dog\n"),
+        ("files.csv", "a cat,one.jpg\na dog,two.PNG\n"),
     ],
 )
 def test_sentences_of_every_kind_of_file(tmp_path, name, text):
@@ -116,6 +118,8 @@ def test_sentences_of_the_task_itself():
         ("rows.jsonl", '{"other": 1}\n', "call that of the sentences"),
         ("names.csv", "name,path\na cat,one.jpg\n", "columns name, path; call that of the sentences"),
         ("names.tsv", "name\tpath\na cat\tone.jpg\n", "columns name, path; call that of the sentences"),
+        ("words.tsv", "image file\tits words\none.jpg\ta cat\n", "columns image file, its words; call"),
+        ("commas.csv", "a cat, asleep, grey\na dog\n", "call that of the sentences"),
     ],
 )
 def test_unusable_sentences_are_explained(tmp_path, name, text, message):

@@ -49,7 +49,8 @@ def test_a_published_list_is_read_in_its_order(data_root, tmp_path):
         "banded_0003.jpg",
         "banded_0001.jpg",
     ]
-    assert listed.val is task.val
+    assert listed.val is None
+    assert listed_task(task, path, "dtd", task.test).val is task.test
 
 
 @pytest.mark.parametrize(

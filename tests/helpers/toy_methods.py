@@ -16,6 +16,7 @@ from dpw.data.task import Task
 from dpw.engine.optimization import make_optimizer, parameter_groups
 from dpw.methods.base import Method
 from dpw.methods.candidates import Candidates
+from dpw.methods.parts.steps import steps_of
 from tests.helpers.checks import nonempty
 from tests.helpers.tiny_clip import tiny_backbone
 
@@ -96,6 +97,7 @@ class Trainer:
         method.train()
         self.parameters = method.trainable()
         training = method.config.training
+        method.planned_steps = steps_of(training, task.name, len(task.train))
         rate = training.task_learning_rates.get(task.name, training.learning_rate)
         groups = parameter_groups(self.parameters, method.learning_rate_factor)
         self.optimizer = make_optimizer(groups, training, rate) if groups else None

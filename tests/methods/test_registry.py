@@ -120,6 +120,11 @@ def test_an_empty_mapping_replaces_a_mapping():
         ("moe-adapters", {"reject_quantile": 0.9, "reject_threshold": 0.06}, "reject_threshold=null"),
         ("dpw", {"head_multiple": 2.0}, "heads=fixed"),
         ("gift", {"synthetic_classes": "names.txt"}, "diffusion=PIPELINE"),
+        ("zscl", {"training.minimum_steps": 9}, "training.iterations=null"),
+        ("dpw-reduced", {"truncate_heads": True}, "heads=adaptive"),
+        ("dpw-reduced", {"repa_init": "qk_in"}, "own_slice=false"),
+        ("dpw", {"activation": "norm", "fixed_cutoff": 0.3}, "activation=conditional"),
+        ("diki", {"router": "text-prototypes", "covariance": "sample"}, "router=gaussian"),
     ],
 )
 def test_a_setting_that_another_overrides_is_refused(method, settings, needed):

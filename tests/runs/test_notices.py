@@ -1,7 +1,10 @@
 """Before a run: is there a published row, and does it compare?"""
 
+import shlex
+
 import pytest
 
+from dpw.cli.learn import parse_settings
 from dpw.runs.config import RunConfig
 from dpw.runs.notices import command, comparable_notice
 
@@ -41,3 +44,12 @@ def test_a_command_names_what_differs_from_the_defaults():
     config = RunConfig(benchmark="mini", model="mini", seed=2, order=("signs", "flags"), settings=settings)
     expected = "dpw run mini --method dpw --seed 2 --order signs,flags --set training.epochs=3"
     assert command(config) == expected
+
+
+VALUES = [None, True, 3, 0.5, {}, {"dtd": 0.1}, "cosine", "3", "null", "a folder: with spaces", ""]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_settings_of_a_command_are_read_back_as_they_were(value):
+    words = shlex.split(command(RunConfig(benchmark="mini", model="mini", settings={"some.key": value})))
+    assert parse_settings([words[words.index("--set") + 1]]) == {"some.key": value}

@@ -50,3 +50,9 @@ def test_a_variant_that_is_the_method_itself_shares_its_run():
         everything
     )
     assert len(everything) < sum(len(table.lines) for table in TABLES.values())
+
+
+def test_figures_have_the_runs_that_the_papers_figures_compare():
+    """Scores of DIKI, and an adapter that was learned with a uniform weight."""
+    runs = [(line.method, line.preset) for line in TABLES["figures"].lines]
+    assert runs == [("dpw", "default"), ("diki", "default"), ("dpw", "ablation/weight-uniform")]

@@ -202,10 +202,11 @@ def _weight_legend(figure: "Figure", line: Any) -> None:
 
 def draw_output_cosines(data: OutputCosines) -> "Figure":
     """Bars by task: the mean over blocks, weighted by RWM and uniform."""
+    alike = "learned with a uniform weight" if data.learned_uniformly else "all tokens alike"
     with style():
         figure, (axis,) = new_figure(max(4.6, 1.6 + 0.62 * len(data.tasks)), 3.1)
         for shift, (rows, colour, name) in enumerate(
-            ((data.weighted, BLUE, "tokens weighted by RWM"), (data.uniform, ORANGE, "all tokens alike"))
+            ((data.weighted, BLUE, "tokens weighted by RWM"), (data.uniform, ORANGE, alike))
         ):
             heights = [sum(abs(value) for value in row) / len(row) for row in rows]
             left = [index - 0.2 + 0.4 * shift for index in range(len(rows))]

@@ -56,6 +56,14 @@ def _keys(request: Request) -> Any:
     return None
 
 
+def _uniform(request: Request) -> Subject | None:
+    """The same method learned with a uniform weight of the adapter, if such a run is beside."""
+    for run in read_runs(request.beside) if request.beside else ():
+        if run.results["method_config"].get("adapter_weight") == "uniform":
+            return open_run(run.folder, request.subject.images)
+    return None
+
+
 FIGURES: Mapping[str, PaperFigure] = {
     "query-similarity": PaperFigure(
         "Relevant and irrelevant tokens",
@@ -91,7 +99,7 @@ FIGURES: Mapping[str, PaperFigure] = {
     "cosines": PaperFigure(
         "Prefix output against adapter output",
         "Near zero means that the adapter adds what no combination of the prefixes can express.",
-        lambda request: output_cosines(request.subject),
+        lambda request: output_cosines(request.subject, _uniform(request)),
         draw.draw_output_cosines,
     ),
     "cutoffs": PaperFigure(

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from dpw.analysis.subject import Subject
 from dpw.analysis.tracing import BlockRecord, trace
+from dpw.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class OutputCosines:
     tasks: list[str]
     weighted: list[list[float]]  # where the residual weighting uses the adapter at all
     uniform: list[list[float]]  # over all tokens alike
+    learned_uniformly: bool = False  # whether the latter are of a model that was learned so
 
 
 def weight_distribution(subject: Subject, learned: int | None = None) -> WeightDistribution:
@@ -69,26 +71,35 @@ def weight_distribution(subject: Subject, learned: int | None = None) -> WeightD
     return WeightDistribution(names, [name in early.method.task_names for name in names], prefix, adapter)
 
 
-def output_cosines(subject: Subject) -> OutputCosines:
-    """Whether the adapter adds what the prefixes cannot: near 0 means that it does."""
+def output_cosines(subject: Subject, uniform: Subject | None = None) -> OutputCosines:
+    """Whether the adapter adds what the prefixes cannot: near 0 means that it does.
+
+    `uniform` is the same method learned with a uniform weight of the adapter, as the paper compares it;
+    without one, `subject` itself is looked at with all tokens alike.
+    """
+    names = list(subject.method.task_names)
+    if uniform is not None and uniform.method.task_names != names:
+        raise InputError("the run with a uniform adapter weight has learned other tasks: run both alike")
+    own = [_mean_cosines(subject, name) for name in names]
+    other = own if uniform is None else [_mean_cosines(uniform, name) for name in names]
+    weighted, alike = [means[0] for means in own], [means[1] for means in other]
+    return OutputCosines(names, weighted, alike, learned_uniformly=uniform is not None)
+
+
+def _mean_cosines(subject: Subject, name: str) -> list[list[float]]:
+    """The mean cosine by block over the images of a learned task, of tokens weighted and alike."""
     blocks = subject.method.backbone.image_shape.blocks
-    weighted, uniform = [], []
-    for index, name in enumerate(subject.method.task_names):
-        sums, counts = (
-            torch.zeros(2, blocks, dtype=torch.float64),
-            torch.zeros(2, blocks, dtype=torch.float64),
-        )
+    sums, counts = torch.zeros(2, 2, blocks, dtype=torch.float64).unbind(0)
 
-        def visit(record: BlockRecord, sums: Tensor = sums, counts: Tensor = counts) -> None:
-            """Add the cosines of all tokens of one block."""
-            cosine = F.cosine_similarity(record.prefix_output, record.adapter_output, dim=-1).double().cpu()
-            weight = record.adapter_weight.double().mean(dim=1).cpu()
-            for kind, each in enumerate((weight, torch.ones_like(weight))):
-                sums[kind, record.block] += (cosine * each).sum()
-                counts[kind, record.block] += each.sum()
+    def visit(record: BlockRecord) -> None:
+        """Add the cosines of all tokens of one block."""
+        cosine = F.cosine_similarity(record.prefix_output, record.adapter_output, dim=-1).double().cpu()
+        weight = record.adapter_weight.double().mean(dim=1).cpu()
+        for kind, each in enumerate((weight, torch.ones_like(weight))):
+            sums[kind, record.block] += (cosine * each).sum()
+            counts[kind, record.block] += each.sum()
 
-        trace(subject.method, subject.pixels(subject.task(name)), visit, task=index)
-        means = torch.where(counts > 0, sums / counts.clamp(min=1e-12), 0.0).tolist()
-        weighted.append(means[0])
-        uniform.append(means[1])
-    return OutputCosines(list(subject.method.task_names), weighted, uniform)
+    index = subject.method.task_names.index(name)
+    trace(subject.method, subject.pixels(subject.task(name)), visit, task=index)
+    found: list[list[float]] = torch.where(counts > 0, sums / counts.clamp(min=1e-12), 0.0).tolist()
+    return found

@@ -13,6 +13,7 @@ from dpw.data.images import Images
 from dpw.errors import InputError
 from dpw.methods.dpw.method import DPW
 from dpw.methods.dpw.tower import DPWAdaptation
+from dpw.methods.dpw.variants import VariantAdaptation
 from dpw.methods.routing.route import rows_by_task
 
 
@@ -26,7 +27,7 @@ class BlockRecord(NamedTuple):
     q: Tensor  # (B, h, N, D/h) tokens after it
     scores: Tensor  # (B, h', N, L) RePA scores
     prefix_weight: Tensor  # (B, h', N) total weight of the prefixes after filtering
-    adapter_weight: Tensor  # (B, h', N) weight of the adapter, Δ
+    adapter_weight: Tensor  # (B, h', N) weight of the adapter, Δ, or 1 where it was learned so
     prefix_output: Tensor  # (B, N, D)
     adapter_output: Tensor  # (B, N, D) the adapter's output E(X) before weighting
 
@@ -49,13 +50,14 @@ class TracedAdaptation(Adaptation):
     def record(self, block: int, x: Tensor, q: Tensor, positions: Positions) -> BlockRecord:
         """All parts of the residual by the paper's equations."""
         inner = self.inner
-        weight, bias, values, down, up, up_bias = inner.blocks[block]
+        weight, bias, values, down, up, up_bias = _parameters(inner, block)
         scores = paper.repa_scores(x, weight, bias[:, positions])
         g, total = paper.conditional_norm(scores)
         cutoff = inner.cutoff(block, scores)
         if cutoff is not None:
             g = paper.conditional_filter(g, cutoff, inner.config.strict_filter)
-        delta = paper.residual_weight(total)
+        uniform = inner.config.adapter_weight == "uniform"
+        delta = torch.ones_like(total) if uniform else paper.residual_weight(total)
         if inner.sample_weight is not None:
             g = g * inner.sample_weight.view(-1, 1, 1, 1)
             delta = delta * inner.sample_weight.view(-1, 1, 1)
@@ -73,9 +75,19 @@ class TracedAdaptation(Adaptation):
         )
 
 
+def _parameters(inner: DPWAdaptation, block: int) -> tuple[Tensor, ...]:
+    """What acts in one block, in the order of the paper's module."""
+    if isinstance(inner, VariantAdaptation):
+        names = ("weight", "bias", "values", "down", "up", "up_bias")
+        return tuple(inner.parts[block][name] for name in names)
+    return inner.blocks[block]
+
+
 def trace(method: DPW, pixels: Tensor, visit: Visit, task: int | None = None, batch: int = 32) -> None:
     """Run images as a prediction would, or at full weight and unfiltered with a given task's parameters."""
-    if method.config.varied:
+    if method.config.model_copy(update={"adapter_weight": "residual"}).varied or (
+        method.config.adapter_weight not in ("residual", "uniform")
+    ):
         raise InputError(
             "this model was learned with an ablation of dpw, whose token weights cannot be shown: use a run "
             "with the paper's own scores, activation and adapter"

@@ -88,6 +88,8 @@ def load_benchmark(
     lists = None if shot_lists is None else Path(shot_lists)
     sources = _sources(benchmark, seed)
     ordered = in_order(list(sources), None if order is None else tuple(order), benchmark.name)
+    if lists is not None:
+        _refuse_useless_lists(lists, ordered, shots, seed)
     loaders = [_loader(source, context, shots, lists, benchmark.refill) for source in ordered]
     tasks = LazyTasks([source.name for source in ordered], loaders)
     return LoadedBenchmark(benchmark, tasks, chosen, seed, shots)
@@ -131,11 +133,28 @@ def _loader(
         task = source.load(context)
         if shots is None:
             return task
-        if lists is not None and isinstance(source, PublicTask):
-            folder = get_dataset(source.name).folder
-            path = lists / folder.replace("-", "") / f"shot_{shots}-seed_{context.seed}.json"
-            if path.is_file():
-                return listed_task(task, path, folder)
-        return few_shot_task(task, shots, context.seed, refill)
+        drawn = few_shot_task(task, shots, context.seed, refill)
+        path = None if lists is None else _list_of(source, lists, shots, context.seed)
+        return drawn if path is None else listed_task(task, path, get_dataset(source.name).folder, drawn.val)
 
     return load
+
+
+def _list_of(source: TaskSource, lists: Path, shots: int, seed: int) -> Path | None:
+    """The published list of a public dataset, if the folder has one."""
+    if not isinstance(source, PublicTask):
+        return None
+    folder = get_dataset(source.name).folder.replace("-", "")
+    path = lists / folder / f"shot_{shots}-seed_{seed}.json"
+    return path if path.is_file() else None
+
+
+def _refuse_useless_lists(lists: Path, sources: Sequence[TaskSource], shots: int | None, seed: int) -> None:
+    """Refuse a folder of published lists of which no task would use one."""
+    if shots is None:
+        raise InputError(f"shot lists in {lists} have no effect on all images: also give shots")
+    if not any(_list_of(source, lists, shots, seed) for source in sources):
+        raise InputError(
+            f"{lists} has no list shot_{shots}-seed_{seed}.json for any task (in a folder such as food101): "
+            "give the folder of the lists, another seed or other shots, or leave it out"
+        )

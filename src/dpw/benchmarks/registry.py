@@ -1,10 +1,11 @@
 """The embedded benchmarks; adding one is adding an entry."""
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dpw.benchmarks.benchmark import Benchmark, Captioned
 from dpw.benchmarks.sources import Cifar100Step, PublicTask, XTailTask
+from dpw.data.protocol import Setting
 from dpw.data.task import Task
 
 ORDER_1 = (
@@ -86,10 +87,25 @@ def _mini_tasks(seed: int) -> Sequence[Task]:
     return tasks
 
 
+def _mini_backwards(seed: int) -> Sequence[Task]:
+    """The same tasks in the reverse order."""
+    return _mini_tasks(seed)[::-1]
+
+
 def _mini_outside(seed: int) -> Captioned:
     """Paint the reference pictures of `mini`."""
     found: Captioned = importlib.import_module("dpw.benchmarks.mini.outside").captioned(seed)
     return found
+
+
+def _mini(
+    name: str,
+    description: str,
+    setting: Setting = "task-incremental",
+    build: Callable[[int], Sequence[Task]] = _mini_tasks,
+) -> Benchmark:
+    """The embedded benchmark in one of its forms."""
+    return Benchmark(name, description, setting, "coop", build=build, outside=_mini_outside)
 
 
 _ENTRIES = (
@@ -133,22 +149,10 @@ _ENTRIES = (
     _cifar100_steps(10),
     _cifar100_steps(20),
     _cifar100_steps(50),
-    Benchmark(
-        "mini",
-        "small rendered domains and handwritten digits, no download",
-        "task-incremental",
-        "coop",
-        build=_mini_tasks,
-        outside=_mini_outside,
-    ),
-    Benchmark(
-        "mini-x-tail",
-        "mini with all classes of all domains as candidates",
-        "cross-domain",
-        "coop",
-        build=_mini_tasks,
-        outside=_mini_outside,
-    ),
+    _mini("mini", "small rendered domains and handwritten digits, no download"),
+    _mini("mini-order2", "mini in the reverse order", build=_mini_backwards),
+    _mini("mini-cil", "mini, seen images classified among all seen classes", "class-incremental"),
+    _mini("mini-x-tail", "mini with all classes of all domains as candidates", "cross-domain"),
 )
 
 

@@ -1,5 +1,6 @@
 """`dpw compare`: finished runs side by side, and beside what others have published."""
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +34,8 @@ def compare(
     from dpw.runs.gathering import read_runs, sections
 
     if by_dataset:
-        tables = [dataset_table(section) for section in sections(read_runs(runs))]
+        found = [(section.title, dataset_table(section)) for section in sections(read_runs(runs))]
+        tables = [replace(table, title=f"{table.title}: {title}") for title, table in found]
         say("\n".join(TABLE_FORMATS[form.value](table) for table in tables), nl=False)
         return
     say(FORMATS[form.value](tables_of(runs, published=published)), nl=False)

@@ -16,6 +16,8 @@ from dpw.cli.run import parse_seeds
 if TYPE_CHECKING:
     from dpw.runs.reproduce import Estimate, Reproduction
 
+OF_LENGTHS = "prefix-lengths"  # the figure that table prefix-length is made for
+
 
 def reproduce(
     table: Annotated[str, typer.Argument(help="A table of the paper, such as mtil or ablations, or all.")],
@@ -34,7 +36,10 @@ def reproduce(
     ] = None,
     seeds: Annotated[str, typer.Option(help="Seeds, as 1,2,3.")] = "1",
     official: Annotated[
-        bool, typer.Option("--official", help="Lay the authors' settings below every row of dpw.")
+        bool,
+        typer.Option(
+            "--official", help="Lay the settings of the published code below every row that has them."
+        ),
     ] = False,
     reference_images: Annotated[str | None, typer.Option(help="Images for zscl and moe-adapters.")] = None,
     reference_sentences: Annotated[str | None, typer.Option(help="Sentences for zscl.")] = None,
@@ -80,6 +85,7 @@ def _as_json(one: "Estimate") -> dict[str, Any]:
         "seed": one.run.seed,
         "state": one.run.state,
         "lacks": one.run.lacks,
+        "missing_datasets": one.run.missing,
         "train": one.train,
         "test": one.test,
         "steps": one.steps,
@@ -97,13 +103,23 @@ def _plan(found: "Sequence[Estimate]") -> str:
     lines = [header]
     for one in found:
         values = _as_json(one)
-        where = f"{values['benchmark']} {values['protocol'] or ''}".strip()
+        where = " ".join(one.run.conditions)
         counts = [str(values[name]) for name in ("seed", "train", "test", "steps")]
         state = "lacks " + ", ".join(one.run.lacks) if one.run.lacks else one.run.state
         lines.append([one.run.line.label, where, state, *counts, _time(one.seconds), _size(values["memory"])])
     left = sum(one.seconds for one in found if one.run.state != "finished" and not one.run.lacks)
     total = f"to do: about {_time(left)} on this machine, from a few measured steps of every kind of run"
-    return "\n".join([*aligned(lines), total])
+    return "\n".join([*aligned(lines), *_missing(found), total])
+
+
+def _missing(found: "Sequence[Estimate]") -> list[str]:
+    """Which public datasets have to be there first."""
+    names = list(dict.fromkeys(name for one in found for name in one.run.missing))
+    if not names:
+        return []
+    root = found[0].run.plan.data_root
+    where = "a folder given as --data-root" if root is None else root
+    return [f"missing in {where}: {', '.join(names)} (see 'dpw data get' and 'dpw data check')"]
 
 
 def _time(seconds: float) -> str:
@@ -123,33 +139,37 @@ def _carry_out(wanted: "Reproduction", as_json: bool) -> None:
     """Run what is missing, then write and show the tables."""
     from dpw.cli.run import run_in_terminal
     from dpw.runs.paper_tables import TABLES
-    from dpw.runs.reproduce import carry_out, result_rows
+    from dpw.runs.reproduce import carry_out, result_notes, result_rows
 
     carry_out(wanted, run_in_terminal, lambda sentence: say(sentence, err=True))
     written = {}
     for name in TABLES if wanted.table == "all" else [wanted.table]:
         written[name] = result_rows(wanted, name)
-        _write(TABLES[name].title, written[name], wanted.output / name, as_json)
+        notes = result_notes(wanted, name)
+        _write(TABLES[name].title, written[name], notes, wanted.output / name, as_json)
     if wanted.table in ("throughput", "all"):
         written["costs"] = _costs(wanted)
-        _write("What every method costs", written["costs"], wanted.output / "costs", as_json)
+        _write("What every method costs", written["costs"], [], wanted.output / "costs", as_json)
+    if wanted.table in ("prefix-length", "all"):
+        _draw(wanted, "prefix-length", (OF_LENGTHS,))
     if wanted.table in ("figures", "all"):
-        _draw(wanted)
+        _draw(wanted, "figures", _figures())
     if as_json:
         say(json.dumps(written, indent=2))
 
 
-def _write(title: str, rows: list[list[str]], base: Path, as_json: bool) -> None:
+def _write(title: str, rows: list[list[str]], notes: list[str], base: Path, as_json: bool) -> None:
     """A table as Markdown and CSV, and on the screen unless somebody asked for JSON."""
     from dpw.report.comparison import aligned, piped
     from dpw.storage.files import write_bytes
 
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
-    write_bytes(base.with_suffix(".md"), "\n".join([f"# {title}", "", *piped(rows), ""]).encode())
+    page = [f"# {title}", "", *piped(rows), "", *(f"- {note}" for note in notes)]
+    write_bytes(base.with_suffix(".md"), ("\n".join(page).rstrip() + "\n").encode())
     write_bytes(base.with_suffix(".csv"), text.getvalue().encode())
     if not as_json:
-        say("\n".join([title, *aligned(rows), f"written to {base}.md and .csv"]))
+        say("\n".join([title, *aligned(rows), *notes, f"written to {base}.md and .csv"]))
 
 
 def _costs(wanted: "Reproduction") -> list[list[str]]:
@@ -163,12 +183,19 @@ def _costs(wanted: "Reproduction") -> list[list[str]]:
     return cost_rows(found)
 
 
-def _draw(wanted: "Reproduction") -> None:
-    """The paper's figures from the run of dpw, beside that of DIKI."""
+def _figures() -> tuple[str, ...]:
+    """The figures that look into one run; that of prefix lengths has a table of its own."""
+    from dpw.analysis.make import FIGURES, ON_REQUEST
+
+    return tuple(name for name in FIGURES if name not in (*ON_REQUEST, OF_LENGTHS))
+
+
+def _draw(wanted: "Reproduction", table: str, only: Sequence[str]) -> None:
+    """The figures of a table from its runs; the first one is looked into, the others stand beside it."""
     from dpw.analysis import make_figures
     from dpw.runs.paper_tables import TABLES
     from dpw.runs.reproduce import PlannedRun
 
-    own, diki = (PlannedRun(wanted, line, wanted.seeds[0]).folder for line in TABLES["figures"].lines)
-    make_figures(own, wanted.output / "figures", beside=[diki])
+    first, *beside = (PlannedRun(wanted, line, wanted.seeds[0]).folder for line in TABLES[table].lines)
+    make_figures(first, wanted.output / "figures", beside=beside, only=only)
     say(f"figures in {wanted.output / 'figures'}", err=True)

@@ -94,7 +94,7 @@ def run(
     """Run methods through a benchmark and measure every test set after every task."""
     many_seeds = parse_seeds(seed, seeds)
     many_shots: list[int] | list[None] = [None] if shots is None else _numbers("--shots", shots)
-    usual = MINI_METHODS if benchmark in ("mini", "mini-x-tail") else "dpw"
+    usual = MINI_METHODS if _is_embedded(benchmark) else "dpw"
     methods = (method or (SHOT_METHODS if len(many_shots) > 1 else usual)).split(",")
     common = {
         "benchmark": benchmark,
@@ -225,6 +225,13 @@ def _numbers(option: str, text: str) -> list[int]:
     return found
 
 
+def _is_embedded(benchmark: str) -> bool:
+    """Whether a benchmark is a form of the embedded one."""
+    from dpw.runs.config import EMBEDDED
+
+    return benchmark in EMBEDDED
+
+
 def _default_model(benchmark: str) -> str:
     """The CLIP of a benchmark that brings one."""
     from dpw import InputError
@@ -274,7 +281,9 @@ def _with_terminal(folder: Path, checkpoint_seconds: float, work: Any) -> dict[s
     gc.freeze()  # what was imported stays: Accelerate collects garbage after every task, half a second each
     callback = TerminalCallback()
     with stopping() as request:
-        options = RunOptions(checkpoint_seconds, callback, request, callback.on_message)
+        options = RunOptions(
+            checkpoint_seconds, callback, request, on_message=callback.on_message, on_notice=say_error
+        )
         try:
             result: dict[str, Any] = work(options)
         except Interrupted as stopped:

@@ -130,7 +130,8 @@ def carry_out(job: Job) -> Done | Failed:
         job.checkpoint_seconds,
         beacon,
         beacon.should_stop,
-        beacon.on_message,
+        on_message=beacon.on_message,
+        on_notice=beacon.on_message,
         reuse=job.store,
         patience=PATIENCE,
     )

@@ -1,7 +1,7 @@
 """Data beyond the task that some methods look at: unlabelled images, sentences, images with prompts.
 
 A setting names it by a word or a path; what a program gives through `method.reference` is used where no
-setting does. Which rows a step sees depends only on the seed, the task's index and the step.
+setting does. Which rows a step sees depends only on the seed, the task's name and the step.
 """
 
 import csv
@@ -31,6 +31,7 @@ PROMPTS_FILE = "prompts.csv"
 # Tables of images with prompts, with their two columns: ours, and that of GIFT's authors.
 PAIR_TABLES = {PROMPTS_FILE: ("file", "prompt"), "image_text.csv": ("image", "text")}
 SENTENCE_COLUMNS = ("sentence", "caption", "prompt", "text", "title")
+_IMAGE_PLACE = re.compile(r"://|\.(jpe?g|png|webp|gif|bmp|tiff?)$")  # an address, or a file
 
 
 @dataclass(frozen=True)
@@ -225,19 +226,18 @@ def _table_rows(text: str, quoted: bool) -> list[list[str]]:
 
 
 def _sentences_of_table(path: Path, rows: list[list[str]]) -> list[str]:
-    """The column of sentences; without a header, as in Conceptual Captions, the first."""
+    """The column of sentences; without a header, as in Conceptual Captions, the first.
+
+    Only a table of sentences alone, or of sentences and where their images are, can do without one.
+    """
     if not rows:
         return []
     names = [name.strip().lower() for name in rows[0]]
-    if not set(names) & set(SENTENCE_COLUMNS) and not _looks_like_header(names):
+    known = set(names) & set(SENTENCE_COLUMNS)
+    if not known and (len(names) == 1 or any(_IMAGE_PLACE.search(name) for name in names[1:])):
         return [row[0] for row in rows]
     column = names.index(_sentence_column(names, path))
     return [row[column] for row in rows[1:] if len(row) > column]
-
-
-def _looks_like_header(names: Sequence[str]) -> bool:
-    """Whether a first row names columns: several cells, each one a single word."""
-    return len(names) > 1 and all(re.fullmatch(r"[a-z_]\w*", name) for name in names)
 
 
 def _sentence_column(names: Sequence[str], path: Path) -> str:

@@ -34,17 +34,18 @@ def _drawn(split: Split, shots: int, seed: int, dataset: str, name: str, refill:
     return split.select(rows)
 
 
-def listed_task(task: Task, list_path: Path, folder: str) -> Task:
+def listed_task(task: Task, list_path: Path, folder: str, drawn_val: Split | None = None) -> Task:
     """Keep the images of a published list: `train` and `val` with entries impath, label, classname.
 
-    `folder` is the dataset's folder name; what stands before it in a listed path is ignored.
+    `folder` is the dataset's folder name; what stands before it in a listed path is ignored. `drawn_val` are
+    the validation images where the list names none.
     """
     content = read_json(list_path)
     if not isinstance(content, dict) or "train" not in content:
         raise InputError(f"{list_path} has no list train; give a file such as shot_16-seed_1.json")
     train = _listed(task.train, content["train"], list_path, folder)
     listed_val = task.val is not None and "val" in content
-    val = _listed(task.val, content["val"], list_path, folder) if task.val and listed_val else task.val
+    val = _listed(task.val, content["val"], list_path, folder) if task.val and listed_val else drawn_val
     return dataclasses.replace(task, train=train, val=val)
 
 

@@ -27,6 +27,7 @@ from dpw.engine.variation import Variation
 from dpw.errors import Interrupted
 from dpw.methods.base import Method
 from dpw.methods.config import TrainingConfig, told_apart
+from dpw.methods.parts.steps import steps_of
 from dpw.methods.tensors import add_prefix, strip_prefix
 from dpw.storage.checkpoint import CLIP_SETTINGS, DATA, Position, TrainingCheckpoint
 from dpw.storage.files import refuse_without_room
@@ -138,9 +139,7 @@ class _Fit:
         self.position = Position(task.name)
         self.best: dict[str, Tensor] | None = None
         self.per_epoch = len(self.batches(0))
-        epochs = self.config.task_epochs.get(task.name, self.config.epochs)
-        by_epochs = max(self.per_epoch * (epochs or 1), self.config.minimum_steps)
-        self.total = self.config.iterations or by_epochs
+        self.total = method.planned_steps = steps_of(self.config, task.name, len(task.train))
         self.epochs = -(-self.total // self.per_epoch)
         self.rate = self.config.task_learning_rates.get(task.name, self.config.learning_rate)
         self.saved_at = time.monotonic()

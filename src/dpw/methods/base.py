@@ -124,6 +124,7 @@ class Method(nn.Module, ABC):
         self.reference = ReferenceData()  # used where no setting names reference data
         self.share: tuple[int, int, int] | None = None  # samples of the batch: start, stop, of how many
         self.step = 0  # set before every training batch, so that what a method draws depends on it alone
+        self.planned_steps = 0  # of the task being learned, set by training before its first batch
         self.feature_cache: FeatureCache | None = None  # given by an evaluation that asks about images again
         self._tokens: dict[ClassGroup, Tensor] = {}
 

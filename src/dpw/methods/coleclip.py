@@ -21,7 +21,7 @@ from dpw.methods.base import Method, TaskImages
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.config import MethodConfig, TrainingConfig
 from dpw.methods.parts.plain import PlainAnswers, plain_logits
-from dpw.methods.parts.steps import MINI_PASSES, adam_by_steps, steps_of
+from dpw.methods.parts.steps import MINI_PASSES, adam_by_steps
 from dpw.methods.registry import register
 
 
@@ -145,7 +145,6 @@ class CoLeCLIP(Method):
         self.lora: TextLoRA | None = None
         self.initial_vectors: Tensor | None = None
         self.latest: Tensor | None = None
-        self.planned_steps = 0
         self._plain: dict[ClassGroup, Tensor] = {}
         # A buffer, so that it goes back with the weights to the best epoch.
         self.register_buffer("vectors", torch.empty(0), persistent=False)
@@ -157,7 +156,6 @@ class CoLeCLIP(Method):
         super().begin_task(task, images)
         self.vectors = self._module(-1).vocabulary.clone()
         self.initial_vectors = self.vectors.clone()
-        self.planned_steps = steps_of(self.config.training, task.name, len(images))
 
     def new_module(self, task: Task, images: TaskImages) -> TaskPrompt:  # noqa: ARG002
         """A new prompt; the classes start from the vectors they have, or from plain CLIP's."""

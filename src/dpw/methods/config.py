@@ -130,10 +130,13 @@ def merge(kind: type[BaseModel], base: Mapping[str, Any], changes: Mapping[str, 
     return merged
 
 
+GAUSSIAN = ("ridge", "covariance", "weights", "fit_drop_last")  # settings of the Gaussians of all tasks
+
 # A setting, and what must be so for it to have an effect.
 _EFFECT: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
     ("training.epochs", "training.iterations=null", lambda c: c.training.iterations is None),
     ("training.task_epochs", "training.iterations=null", lambda c: c.training.iterations is None),
+    ("training.minimum_steps", "training.iterations=null", lambda c: c.training.iterations is None),
     ("training.momentum", "training.optimizer=sgd", lambda c: c.training.optimizer == "sgd"),
     ("training.betas", "training.optimizer=adam or adamw", lambda c: c.training.optimizer != "sgd"),
     ("training.warmup", "training.schedule=warmup-cosine", lambda c: c.training.schedule == "warmup-cosine"),
@@ -141,7 +144,11 @@ _EFFECT: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
     ("reject_quantile", "reject_threshold=null", lambda c: getattr(c, "reject_threshold", None) is None),
     ("grid_points", "text_weight=grid", lambda c: c.text_weight == "grid"),
     ("easiness_alpha", "heads=adaptive", lambda c: c.heads == "adaptive"),
+    ("truncate_heads", "heads=adaptive", lambda c: c.heads == "adaptive"),
     ("head_multiple", "heads=fixed", lambda c: c.heads == "fixed"),
+    ("repa_init", "own_slice=false", lambda c: not c.own_slice),
+    ("fixed_cutoff", "activation=conditional", lambda c: c.activation == "conditional"),
+    *((key, "router=gaussian", lambda c: c.router == "gaussian") for key in GAUSSIAN),
     ("synthetic_classes", "diffusion=PIPELINE", lambda c: c.diffusion is not None),
     ("diffusion_steps", "diffusion=PIPELINE", lambda c: c.diffusion is not None),
 )

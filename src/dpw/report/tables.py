@@ -96,26 +96,31 @@ def by_dataset(section: Section) -> Table:
     """Each method on each dataset beside what the paper prints for it there, with the difference."""
     printed = BY_DATASET.get(str(section.conditions["benchmark"]), {}) if section.published else {}
     protocols = {row.method: row.protocol for row in section.published if row.preset == "default"}
+    own_protocol = section.conditions["protocol"]
     rows: list[tuple[Cell, ...]] = []
     for metric in ("transfer", "avg", "last"):
         left = [row.method for row in section.published if row.preset == "default"]
         for group in section.groups:
             own = [*group.per_task(metric), _mean_of(group.metric(metric))]
-            rows.append((group.label, heading(metric), "this run", *own))
+            rows.append((group.label, heading(metric), f"this run, protocol {own_protocol}", *own))
             as_printed = group.first["preset"] in ("default", "official")
             if as_printed and (figures := printed.get((metric, group.method))):
                 paper = [*figures.values, figures.average]
                 source = f"published, protocol {protocols[group.method]}"
                 rows.append((group.label, heading(metric), source, *paper))
-                rows.append((group.label, heading(metric), "difference", *map(_difference, own, paper)))
+                alike = protocols[group.method] == own_protocol
+                name = "difference" if alike else "difference, between two protocols"
+                rows.append((group.label, heading(metric), name, *map(_difference, own, paper)))
                 left = [method for method in left if method != group.method]
         for method in left:
             if figures := printed.get((metric, method)):
                 paper = [*figures.values, figures.average]
                 rows.append((method, heading(metric), f"published, protocol {protocols[method]}", *paper))
-    note = "Difference: this run minus the published value, which compares only under the same protocol."
+    note = "Difference: this run minus the published value, which is of ViT-B/16 under the named protocol."
+    noted = [row for row in section.published if row.preset == "default" and row.note]
+    remarks = [f"{row.method}: {row.note}." for row in noted]
     header = ("Method", "Metric", "From", *section.tasks, "average")
-    return Table("by-dataset", "Dataset by dataset", header, tuple(rows), note)
+    return Table("by-dataset", "Dataset by dataset", header, tuple(rows), " ".join([note, *remarks]))
 
 
 def _mean_of(value: Spread | None) -> Number:

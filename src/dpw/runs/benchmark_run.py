@@ -119,7 +119,7 @@ class BenchmarkRun:
         if found := comparable_notice(self.config, self.benchmark.name, self.benchmark.protocol):
             notices.append(found)
         for notice in notices:
-            self.options.on_message(notice)
+            self.options.on_notice(notice)
 
     def new_method(self) -> Method:
         """The method as it begins, without a task."""

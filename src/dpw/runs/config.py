@@ -16,6 +16,7 @@ from dpw.methods.catalog import refuse_unknown
 from dpw.methods.config import Settings
 
 MINI = "mini"  # the embedded benchmark, and the embedded CLIP that goes with it
+EMBEDDED = (MINI, "mini-order2", "mini-cil", "mini-x-tail")  # its forms
 
 
 class RunConfig(Settings):
@@ -55,7 +56,8 @@ class RunOptions:
     checkpoint_seconds: float = 30.0
     callback: TrainingCallback = field(default_factory=TrainingCallback)
     should_stop: Callable[[], bool] = never
-    on_message: Callable[[str], None] = ignore_message
+    on_message: Callable[[str], None] = ignore_message  # what happens now
+    on_notice: Callable[[str], None] = ignore_message  # what somebody should know before a run begins
     allow_download: bool = False  # whether a run that is resumed may fetch the CLIP it names
     reuse: Path | None = None  # a folder of learned tasks that runs in any order share
     patience: float = 0.0  # seconds to wait for another process that writes into the run's folder
@@ -63,7 +65,7 @@ class RunOptions:
 
 def default_model(benchmark: str) -> str | None:
     """The embedded CLIP for the embedded benchmark; any other must be named, since it may be fetched."""
-    return MINI if benchmark in (MINI, f"{MINI}-x-tail") else None
+    return MINI if benchmark in EMBEDDED else None
 
 
 def check_trackers(names: Sequence[str]) -> None:
@@ -82,7 +84,7 @@ def where_written(path: str, directory: str | None) -> str:
 
 def load_run_benchmark(config: RunConfig, directory: str | None = None) -> LoadedBenchmark:
     """The benchmark of a run with the run's own choices; `directory` is where its paths were written."""
-    root = config.data_root
+    root, lists = config.data_root, config.shot_lists
     return load_benchmark(
         where_written(config.benchmark, directory),
         data_root=None if root is None else where_written(root, directory),
@@ -90,7 +92,7 @@ def load_run_benchmark(config: RunConfig, directory: str | None = None) -> Loade
         shots=config.shots,
         protocol=config.protocol,
         order=config.order,
-        shot_lists=config.shot_lists,
+        shot_lists=None if lists is None else where_written(lists, directory),
         rebuild_splits=config.rebuild_splits,
     )
 

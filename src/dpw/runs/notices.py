@@ -1,10 +1,19 @@
 """What somebody should know before a run begins: whether published figures compare with it."""
 
+import json
 import shlex
 from typing import Any
 
+import yaml
+
 from dpw.runs.config import RunConfig, default_model
 from dpw.runs.published import FIGURES, OTHER_RULE
+
+# What decides numbers and is an option of `dpw run` with a value.
+OPTIONS = (
+    *("preset", "seed", "data_root", "protocol", "shots", "shot_lists"),
+    *("mixed_precision", "gradient_accumulation"),
+)
 
 
 def comparable_notice(config: RunConfig, benchmark: str, protocol: str) -> str | None:
@@ -27,7 +36,7 @@ def command(config: RunConfig, **changes: Any) -> str:
     words = ["dpw", "run", chosen.benchmark, "--method", chosen.method]
     if chosen.model != default_model(chosen.benchmark):
         words += ["--model", chosen.model]
-    for name in ("preset", "seed", "data_root", "protocol", "shots", "shot_lists", "mixed_precision"):
+    for name in OPTIONS:
         value, usual = getattr(chosen, name), RunConfig.model_fields[name].default
         if value != usual:
             words += [f"--{name.replace('_', '-')}", str(value)]
@@ -36,5 +45,11 @@ def command(config: RunConfig, **changes: Any) -> str:
     if chosen.rebuild_splits:
         words.append("--rebuild-splits")
     for key, value in chosen.settings.items():
-        words += ["--set", f"{key}={value}"]
+        words += ["--set", f"{key}={_written(value)}"]
     return shlex.join(words)
+
+
+def _written(value: Any) -> str:
+    """A value as `--set` reads it back: a word as it is, everything else as JSON."""
+    plain = isinstance(value, str) and yaml.safe_load(value) == value
+    return str(value) if plain else json.dumps(value)

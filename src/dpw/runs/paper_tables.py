@@ -1,7 +1,7 @@
 """Every table and figure of the paper as runs: which methods, presets and benchmarks stand in it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpw.errors import InputError
@@ -89,6 +89,13 @@ def _prefix_lengths() -> PaperTable:
     return PaperTable("prefix-length", "Prefix length (figure)", tuple(lines))
 
 
+def _figures() -> PaperTable:
+    """What the figures look into: the method, and DIKI's scores and a uniform adapter weight beside it."""
+    lines = [Line("dpw"), Line("diki"), Line("dpw", "ablation/weight-uniform")]
+    lines = [replace(line, printed=_printed(line.method, line.preset, "mtil")) for line in lines]
+    return PaperTable("figures", "Figures of the analysis", tuple(lines))
+
+
 _ADAPTER_WEIGHTS = ("no-rwm", *ablations.ADAPTER_WEIGHTS)
 
 TABLES: dict[str, PaperTable] = {
@@ -107,7 +114,7 @@ TABLES: dict[str, PaperTable] = {
         _analysis("adapter", "The adapter's way down", ablations.ADAPTERS),
         _analysis("heads", "Heads of the prefix branch", ablations.HEADS),
         _methods("throughput", "Inference time", "moe-adapters", "diki", "dpw-reduced", "dpw"),
-        _methods("figures", "Figures of the analysis", "dpw", "diki"),
+        _figures(),
     )
 }
 

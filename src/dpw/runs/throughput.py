@@ -10,11 +10,12 @@ from dpw.clip.backbone import Backbone
 from dpw.errors import DpwError
 from dpw.methods import METHODS, configure
 from dpw.runs.estimate import Measured, measure
+from dpw.runs.published import THROUGHPUT
 
 PLAIN = "zero-shot"
 CLASSES = 10
-# Inference on MTIL as the paper's throughput table prints it, on hardware that it does not name.
-PRINTED = {"moe-adapters": "35m 47s", "diki": "3m 46s", "dpw-reduced": "3m 8s", "dpw": "3m 16s"}
+# Inference on MTIL as the paper's throughput table prints it, on one RTX 4090.
+PRINTED = {row.method: f"{row.seconds // 60}m {row.seconds % 60}s" for row in THROUGHPUT}
 HEADER = ("method", "training step, s", "an image, ms", "of plain CLIP", "peak memory, GB", "paper, MTIL")
 
 Load = Callable[[str], Backbone]

@@ -31,9 +31,10 @@ def adam_by_steps(rate: float) -> TrainingConfig:
 
 
 def steps_of(training: TrainingConfig, task: str, images: int) -> int:
-    """How many steps the settings plan for a task of so many images."""
+    """How many steps a task of so many images is trained by these settings."""
     if training.iterations is not None:
         return training.iterations
     epochs = training.task_epochs.get(task, training.epochs or 1)
     whole, rest = divmod(images, training.batch_size)
-    return epochs * max(whole + (1 if rest and not training.drop_last else 0), 1)
+    per_epoch = max(whole + (1 if rest and not training.drop_last else 0), 1)
+    return max(epochs * per_epoch, training.minimum_steps)
