@@ -13,6 +13,7 @@ import torch
 from hypothesis import settings
 
 from dpw import ContinualCLIP
+from dpw.benchmarks.mini import IMAGES_PER_CLASS
 from tests.helpers.dataset_layouts import build_all
 from tests.helpers.toy_learner import fresh, task
 from tests.helpers.toy_runs import make_toy, run
@@ -40,6 +41,20 @@ def no_network(monkeypatch):
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.fixture
+def few_of_mini(monkeypatch):
+    """`mini` with two images of a class in every split, for tests of what is done with them."""
+    for split in IMAGES_PER_CLASS:
+        monkeypatch.setitem(IMAGES_PER_CLASS, split, 2)
+
+
+@pytest.fixture
+def short_learning(monkeypatch):
+    """Learning that still looks for its rate and length, but takes two steps each time."""
+    for name in ("TRIAL_STEPS", "LEAST_STEPS", "MOST_STEPS", "FEWEST_STEPS"):
+        monkeypatch.setattr(f"dpw.engine.recipe.{name}", 2)
 
 
 @pytest.fixture(scope="session")

@@ -14,13 +14,14 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from made_section import replace as replace_section
+
 from dpw.runs.gathering import spread
 from dpw.runs.paper_tables import TABLES, Line
 from dpw.runs.reproduce import METRICS, PlannedRun, Reproduction
 
 PAGE = Path(__file__).parents[1] / "docs" / "ablations.md"
 ANALYSES = "ablations,condact,scores,adapter-weight,adapter,heads,cutoff,prefix-length"
-BEGIN, END = "<!-- made by tools/ablations.py -->", "<!-- end of what tools/ablations.py made -->"
 AS_PRINTED, OPPOSITE, UNCLEAR = "as printed", "opposite", "unclear"
 # What a fixed cut-off is to the dynamic one: the figure prints no numbers, the text calls all of them worse.
 FIGURES = {"cutoff": -1.0}
@@ -139,20 +140,11 @@ def section(options: argparse.Namespace) -> str:
     return "\n\n".join(parts)
 
 
-def write(page: Path, content: str) -> None:
-    """Replace what was made before; words written by hand around it stay."""
-    text = page.read_text(encoding="utf-8")
-    if BEGIN not in text or END not in text:
-        sys.exit(f"{page} has no place for the tables: put the two lines {BEGIN} and {END} where they belong")
-    before, rest = text.split(BEGIN, 1)
-    page.write_text(f"{before}{BEGIN}\n\n{content}\n\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
-
-
 def main(given: Sequence[str] | None = None) -> None:
     """Run, then write."""
     options = arguments(given)
     errors = run_all(options)
-    write(options.page, section(options))
+    replace_section(options.page, "ablations", section(options))
     print(f"wrote {options.page}")
     if errors:
         sys.exit("\n".join(errors))

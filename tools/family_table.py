@@ -4,9 +4,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from made_section import parts
+from made_section import replace as replace_section
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "families.md"
-BEGIN, END = "<!-- begin: tools/family_table.py -->\n", "<!-- end -->"
 # The tiny models by the columns of the table; SigLIP 2 is SigLIP with another vocabulary.
 COLUMNS = {
     "clip": "CLIP",
@@ -31,9 +33,9 @@ def table(found: Mapping[str, Mapping[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def outcomes(page: str) -> dict[str, dict[str, str]]:
+def outcomes(page: Path) -> dict[str, dict[str, str]]:
     """What a page's table says, by method and family."""
-    rows = page.split(BEGIN)[1].split(END)[0].splitlines()[2:]
+    rows = parts(page, "family_table")[1].splitlines()[2:]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     return {row[0].split("`")[1]: dict(zip(COLUMNS, row[1:], strict=True)) for row in cells}
 
@@ -44,9 +46,7 @@ def main() -> None:
     from tests.helpers.family_battery import METHODS, outcome
 
     found = {name: {family: outcome(family, name) for family in COLUMNS} for name in sorted(METHODS)}
-    page = PAGE.read_text(encoding="utf-8")
-    before, after = page.split(BEGIN)[0], page.split(END)[1]
-    PAGE.write_text(before + BEGIN + table(found) + END + after, encoding="utf-8")
+    replace_section(PAGE, "family_table", table(found))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 
+from made_section import replace as replace_section
+
 from dpw.methods import METHODS
 from dpw.report.comparison import as_markdown
 from dpw.runs.compare import Comparison, Row, compare
@@ -21,7 +23,6 @@ from dpw.storage.run_folder import RunFolder
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 SLOW = ("moe-adapters", "gift")  # these begin, so that no core waits for one of them in the end
-BEGIN, END = "<!-- made by tools/table.py -->", "<!-- end of what tools/table.py made -->"
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -118,21 +119,11 @@ def ranks(table: Comparison) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(page: Path, content: str) -> None:
-    """Replace what was made before; words written by hand around it stay."""
-    text = page.read_text(encoding="utf-8") if page.exists() else f"# Results\n\n{BEGIN}\n{END}\n"
-    if BEGIN not in text or END not in text:
-        sys.exit(f"{page} has no place for the table: put the two lines {BEGIN} and {END} where it belongs")
-    before, rest = text.split(BEGIN, 1)
-    after = rest.split(END, 1)[1]
-    page.write_text(f"{before}{BEGIN}\n\n{content}\n{END}{after}", encoding="utf-8")
-
-
 def main(given: Sequence[str] | None = None) -> None:
     """Run, then write."""
     options = arguments(given)
     failed = run_all(options)
-    write(options.page, section(options))
+    replace_section(options.page, "table", section(options))
     print(f"wrote {options.page}")
     if failed:
         sys.exit(f"these methods failed and are not in the table: {', '.join(failed)}")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpw.benchmarks.mini import DOMAINS, IMAGES_PER_CLASS
+from dpw.benchmarks.mini import DOMAINS
 from dpw.benchmarks.mini.outside import captioned
 from dpw.learner import ContinualCLIP
 from dpw.methods import METHODS, configure, suited_settings
@@ -63,9 +63,7 @@ def test_a_learner_takes_the_settings_that_suit_its_clip(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["gift", "moe-adapters", "zscl"])
-def test_methods_that_look_outside_run_on_mini_without_being_given_data(name, tmp_path, monkeypatch):
-    for split in IMAGES_PER_CLASS:
-        monkeypatch.setitem(IMAGES_PER_CLASS, split, 2)
+def test_methods_that_look_outside_run_on_mini_without_being_given_data(name, tmp_path, few_of_mini):
     known = METHODS[name].config_class.model_fields
     small = {key: value for key, value in SMALL.items() if key in known}
     config = RunConfig(

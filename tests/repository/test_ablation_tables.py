@@ -1,23 +1,13 @@
 """`make ablations`: what the runs found becomes tables on a page, judged against the paper's differences."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
 from dpw.runs.paper_tables import TABLES
 from dpw.runs.reproduce import PlannedRun, Reproduction
 from tests.helpers.finished_runs import finished
+from tests.helpers.tools import tool
 
-TOOL = Path(__file__).parents[2] / "tools" / "ablations.py"
-
-
-@pytest.fixture(scope="module")
-def tool():
-    spec = importlib.util.spec_from_file_location("ablations_tool", TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+ablations = tool("ablations")
 
 
 @pytest.mark.parametrize(
@@ -30,11 +20,11 @@ def tool():
         ([-1.0, -1.1], None, "-"),
     ],
 )
-def test_a_difference_counts_if_it_is_larger_than_its_own_noise(tool, differences, printed, said):
-    assert tool.verdict(differences, printed) == said
+def test_a_difference_counts_if_it_is_larger_than_its_own_noise(differences, printed, said):
+    assert ablations.verdict(differences, printed) == said
 
 
-def test_a_page_from_finished_runs(tool, tmp_path):
+def test_a_page_from_finished_runs(tmp_path):
     """Two seeds of the whole method and of the one without RWM, which the paper prints 0.4 lower in Last."""
     plan = Reproduction("ablations", tmp_path / "runs", seeds=(1, 2), mini=True)
     lines = {line.label: line for line in TABLES["ablations"].lines}
@@ -45,13 +35,10 @@ def test_a_page_from_finished_runs(tool, tmp_path):
                 run.folder, benchmark="mini", preset=lines[label].preset, seed=seed, metrics={"last": last}
             )
     page = tmp_path / "page.md"
-    page.write_text(f"# Mine\n{tool.BEGIN}\nold\n{tool.END}\nWhy so.\n")
+    page.write_text("\n".join(tool("made_section").marks("ablations")))
     where = ["--runs", str(tmp_path / "runs"), "--page", str(page)]
-    tool.main([*where, "--tables", "ablations,cutoff", "--seeds", "1,2", "--jobs", "0"])
+    ablations.main([*where, "--tables", "ablations,cutoff", "--seeds", "1,2", "--jobs", "0"])
     text = page.read_text()
-    assert text.startswith("# Mine\n")
-    assert text.endswith("\nWhy so.\n")
-    assert "old" not in text
     assert "| dpw no-rwm | 2 | 50.0 ± 0.0 | 50.0 ± 0.0 | 78.9 ± 1.3 |" in text
     assert "| -2.1 (-0.4): as printed |" in text
     assert "| dpw repa | 0 | - | - | - | - | - | - |" in text
@@ -60,10 +47,3 @@ def test_a_page_from_finished_runs(tool, tmp_path):
     tool.main([*where, "--tables", "ablations,adapter-weight", "--seeds", "1,2", "--jobs", "0"])
     assert page.read_text().count("| dpw no-rwm | 2 |") == 2
     assert "each counted once: 3; 1 as printed" in page.read_text()
-
-
-def test_a_page_without_a_place_is_refused(tool, tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("# Mine\n")
-    with pytest.raises(SystemExit, match="has no place for the tables"):
-        tool.main(["--runs", str(tmp_path), "--page", str(page), "--tables", "heads", "--jobs", "0"])

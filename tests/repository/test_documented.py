@@ -82,11 +82,9 @@ def desk(toy, saved, dpw_run, tmp_path_factory):
 
 
 @pytest.fixture
-def at_desk(desk, monkeypatch):
+def at_desk(desk, monkeypatch, short_learning, few_of_mini):
     """Stand in the user's folder; trainings are short."""
     monkeypatch.chdir(desk)
-    for name in ("TRIAL_STEPS", "LEAST_STEPS", "MOST_STEPS", "FEWEST_STEPS"):
-        monkeypatch.setattr(f"dpw.engine.recipe.{name}", 2)
     return desk
 
 

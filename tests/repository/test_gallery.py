@@ -1,24 +1,19 @@
 """docs/gallery.md shows every figure with a sentence, and its pictures are there and small."""
 
-import importlib.util
 import io
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-TOOL = Path(__file__).parents[2] / "tools" / "gallery.py"
+from tests.helpers.tools import tool
 
 
 @pytest.fixture(scope="module")
 def gallery():
     pytest.importorskip("sklearn")
-    specification = importlib.util.spec_from_file_location("gallery", TOOL)
-    tool = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(tool)
-    return tool
+    return tool("gallery")
 
 
 def test_the_gallery_page_is_up_to_date(gallery):

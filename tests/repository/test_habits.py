@@ -1,15 +1,13 @@
 """What contributors look for is there, can be read by machines, and agrees with the package."""
 
-import importlib.util
 import tomllib
-from pathlib import Path
 
 import pytest
 import yaml
 
 import dpw
+from tests.helpers.tools import ROOT, tool
 
-ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FILES = [
     ROOT / "CITATION.cff",
@@ -43,9 +41,6 @@ def test_the_hosted_checks_run_every_python_that_is_promised():
 
 
 def test_the_oldest_versions_are_those_of_the_project():
-    specification = importlib.util.spec_from_file_location("oldest", ROOT / "tools" / "oldest.py")
-    tool = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(tool)
-    found = tool.oldest((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    found = tool("oldest").oldest((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert "torch==2.4" in found
     assert len(found) == len(PROJECT["dependencies"]) + 2

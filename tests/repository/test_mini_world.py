@@ -1,26 +1,19 @@
 """The world the embedded model was pretrained on: captions are true, pictures come from the seed alone."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.helpers.checks import nonempty
+from tests.helpers.tools import tool
 
 pytest.importorskip("matplotlib")
-TOOLS = Path(__file__).parents[2] / "tools"
 
 
 @pytest.fixture(scope="module")
 def world():
-    sys.path.insert(0, str(TOOLS))
-    from mini_world import captions, scenes, tokens, vocabulary
-
-    yield {"captions": captions, "scenes": scenes, "tokens": tokens, "vocabulary": vocabulary}
-    sys.path.remove(str(TOOLS))
+    return {name: tool(f"mini_world.{name}") for name in ("captions", "scenes", "tokens", "vocabulary")}
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,14 +1,12 @@
 """The pages know all methods, and point to files that exist."""
 
-import importlib.util
 import re
-from pathlib import Path
 
 import pytest
 
 from dpw.methods import METHODS
+from tests.helpers.tools import ROOT, tool
 
-ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -21,10 +19,8 @@ def test_every_method_has_a_page_that_the_index_names(name):
 
 
 def test_what_is_said_about_methods_is_what_they_say():
-    specification = importlib.util.spec_from_file_location("method_pages", ROOT / "tools" / "method_pages.py")
-    tool = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(tool)
-    stale = [path for path, text in tool.pages().items() if path.read_text(encoding="utf-8") != text]
+    made = tool("method_pages").pages()
+    stale = [path for path, text in made.items() if path.read_text(encoding="utf-8") != text]
     assert stale == [], "run: python tools/method_pages.py"
 
 

@@ -42,7 +42,7 @@ def desk(tmp_path_factory):
     return folder
 
 
-def test_all_commands_in_their_order(capsys, monkeypatch, desk):
+def test_all_commands_in_their_order(capsys, monkeypatch, desk, few_of_mini):
     monkeypatch.chdir(desk)
     assert len(LINES) > 10
     for line in LINES:
@@ -71,10 +71,8 @@ def check_command(capsys, line):
         assert code == 0, f"{line}: {out}{err}"
 
 
-def test_python_example(monkeypatch, desk):
+def test_python_example(monkeypatch, desk, short_learning):
     monkeypatch.chdir(desk)
-    for name in ("TRIAL_STEPS", "LEAST_STEPS", "MOST_STEPS", "FEWEST_STEPS"):
-        monkeypatch.setattr(f"dpw.engine.recipe.{name}", 2)
     (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     scope: dict = {}
     exec(code, scope)

@@ -1,15 +1,12 @@
 """The plan of the house holds: rooms import only from rooms below, and the drawn map shows it."""
 
-import importlib.util
 from pathlib import Path
 
 import dpw
 from dpw.methods import METHODS, Method
+from tests.helpers.tools import tool
 
-TOOL = Path(__file__).parents[2] / "tools" / "rooms.py"
-specification = importlib.util.spec_from_file_location("rooms", TOOL)
-rooms = importlib.util.module_from_spec(specification)
-specification.loader.exec_module(rooms)
+rooms = tool("rooms")
 
 
 def test_no_door_leads_upwards():

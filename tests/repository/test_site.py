@@ -1,27 +1,18 @@
 """The documentation site: built without a warning, complete, at home, and readable on a phone."""
 
-import importlib.util
 import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers.tools import ROOT, tool
+
 LOOKED_AT = ("index", "method", "settings", "results", "api/learner", "notebooks/look-inside")
 
 for package in ("mkdocs", "material", "mkdocstrings", "latex2mathml"):
     pytest.importorskip(package)
-
-
-def tool(name):
-    """A tool of the repository as a module."""
-    specification = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

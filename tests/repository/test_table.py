@@ -1,23 +1,19 @@
-"""`make table`: runs of all methods become a page, and words written by hand around the table stay."""
-
-import importlib.util
-from pathlib import Path
+"""`make table`: runs of all methods become a page."""
 
 import pytest
 from typer.testing import CliRunner
 
 from dpw.cli import app
 from tests.helpers.checks import nonempty
+from tests.helpers.tools import tool
 
-TOOL = Path(__file__).parents[2] / "tools" / "table.py"
+MARKS = tool("made_section").marks("table")
 
 
 @pytest.fixture
 def table(monkeypatch):
     """The tool; its runs stay in this process, where nothing is imported a second time."""
-    spec = importlib.util.spec_from_file_location("table", TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = tool("table")
 
     def run_here(options):
         names = options.methods.split(",")
@@ -36,13 +32,10 @@ def arguments(toy, tmp_path, methods, seeds):
 
 def test_runs_become_a_page_and_are_not_repeated(table, toy, tmp_path):
     page = tmp_path / "results.md"
-    page.write_text(f"# Mine\n\n{table.BEGIN}\nold\n{table.END}\n\nWhy so.\n")
+    page.write_text("\n".join(MARKS))
     command = arguments(toy, tmp_path, "zero-shot,diki", "1,2")
     table.main([*command, "--set", "training.epochs=1"])
     text = page.read_text()
-    assert text.startswith("# Mine\n")
-    assert text.endswith("\n\nWhy so.\n")
-    assert "old" not in text
     assert "4 runs, mean ± sample deviation over the seeds 1,2." in text
     assert "| diki {training.epochs=1} | measured | coop | 1,2 |" in text
     written = {path: path.stat().st_mtime_ns for path in nonempty(tmp_path.glob("runs/*/rows/*.json"))}
@@ -51,14 +44,9 @@ def test_runs_become_a_page_and_are_not_repeated(table, toy, tmp_path):
 
 
 def test_a_failed_method_is_named_and_the_others_are_written(table, toy, tmp_path):
+    (tmp_path / "results.md").write_text("\n".join(MARKS))
     with pytest.raises(SystemExit, match="failed and are not in the table: zscl"):
         table.main(arguments(toy, tmp_path, "zero-shot,zscl", "1"))
     text = (tmp_path / "results.md").read_text()
     assert "| zero-shot | measured |" in text
     assert "| zero-shot | " in text.split("rank on MTIL")[1]
-
-
-def test_the_page_in_the_repository_has_a_place_for_the_table(table):
-    text = table.PAGE.read_text(encoding="utf-8")
-    assert table.BEGIN in text
-    assert table.END in text

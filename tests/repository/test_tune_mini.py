@@ -1,22 +1,16 @@
 """`tools/tune_mini.py`: settings are tried on validation images, and what cannot be tried is one sentence."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
 from tests.helpers.checks import nonempty
+from tests.helpers.tools import tool
 
-TOOL = Path(__file__).parents[2] / "tools" / "tune_mini.py"
 pytest.importorskip("sklearn")
 
 
 @pytest.fixture
 def tune():
-    spec = importlib.util.spec_from_file_location("tune_mini", TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return tool("tune_mini")
 
 
 def test_every_try_is_measured_on_validation_images(tune, capsys, monkeypatch):

@@ -20,6 +20,7 @@ def test_epochs_drop_last_single_tasks_and_iterations_decide():
     assert steps_of(TrainingConfig(**settings, iterations=7), "dtd", 25) == 7
     assert steps_of(TrainingConfig(**settings, minimum_steps=30), "mnist", 25) == 30
     assert steps_of(TrainingConfig(**settings, minimum_steps=30), "mnist", 2500) == 500
+    assert steps_of(TrainingConfig(**settings, minimum_steps=5), "mnist", 25) == 6
 
 
 def test_500_steps_are_planned_for_a_task_of_any_size():
