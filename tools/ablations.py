@@ -35,7 +35,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", default=ANALYSES, help="in the order in which they are made")
     parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--jobs", type=int, default=2, help="seeds at once, one thread each; 0 only writes")
+    parser.add_argument("--jobs", type=int, default=3, help="seeds at once, one thread each; 0 only writes")
     parser.add_argument("--runs", type=Path, default=Path("runs/ablations"))
     parser.add_argument("--page", type=Path, default=PAGE)
     return parser.parse_args(given)
@@ -55,14 +55,18 @@ def run_seed(table: str, seed: str, options: argparse.Namespace) -> str:
     return done.stderr if done.returncode else ""
 
 
+def run_tables(seed: str, options: argparse.Namespace) -> list[str]:
+    """All tables of one seed, one after the other, because they share runs; gives what went wrong."""
+    return [error for table in options.tables.split(",") if (error := run_seed(table, seed, options))]
+
+
 def run_all(options: argparse.Namespace) -> list[str]:
-    """Every table, its seeds side by side because they share no run; gives what went wrong."""
-    errors: list[str] = []
-    for table in options.tables.split(",") if options.jobs else ():
-        with ThreadPoolExecutor(options.jobs) as pool:
-            begun = [pool.submit(run_seed, table, seed, options) for seed in options.seeds.split(",")]
-            errors += [error for future in begun if (error := future.result())]
-    return errors
+    """Every seed, some at a time; gives what went wrong."""
+    if not options.jobs:
+        return []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        begun = [pool.submit(run_tables, seed, options) for seed in options.seeds.split(",")]
+        return [error for future in begun for error in future.result()]
 
 
 # ------------------------------------------------------------------------------------------------- the page
