@@ -44,6 +44,6 @@ def test_a_page_from_finished_runs(tmp_path):
     assert "| dpw repa | 0 | - | - | - | - | - | - |" in text
     assert "| dpw | 2 | 50.0 ± 0.0 | 50.0 ± 0.0 | 81.0 ± 1.4 |  |  |  |" in text
     assert "can be judged, each counted once: 3; 1 as printed, 0 opposite, 2 unclear." in text
-    tool.main([*where, "--tables", "ablations,adapter-weight", "--seeds", "1,2", "--jobs", "0"])
+    ablations.main([*where, "--tables", "ablations,adapter-weight", "--seeds", "1,2", "--jobs", "0"])
     assert page.read_text().count("| dpw no-rwm | 2 |") == 2
     assert "each counted once: 3; 1 as printed" in page.read_text()
