@@ -1,6 +1,7 @@
 """What reaches the terminal: plain text, in which nothing that a file or its name holds is obeyed."""
 
 import unicodedata
+from contextlib import suppress
 
 import typer
 
@@ -27,7 +28,8 @@ def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
 
 def say_error(text: str) -> None:
     """Print one sentence about what went wrong, in one line."""
-    typer.echo(f"dpw: {plain(text)}", err=True)
+    with suppress(OSError):  # nobody hears it, but the exit code still tells
+        typer.echo(f"dpw: {plain(text)}", err=True)
 
 
 def _acts(character: str) -> bool:

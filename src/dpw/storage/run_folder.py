@@ -189,7 +189,12 @@ class RunFolder:
         return content
 
     def refuse_incomplete(self) -> None:
-        """Refuse a run whose files lack what is needed to go on with it, or to show what it found."""
+        """Refuse a run whose files lack what is needed to go on with it, or to show what it found.
+
+        Its folders must be its own: where a link leads, nothing is written.
+        """
+        for folder in (self.model, self.checkpoint, self._zero_shot.parent):
+            files.refuse_link(folder)
         if self.started:
             check_content(RunContent, self.read_run(), self._run)
         for index, row in enumerate(self.read_rows()):
