@@ -58,7 +58,7 @@ def plain_config(folder: Path) -> SimpleNamespace | None:
         if not isinstance(given, dict):
             return None
         fields = {key: given.get(key, value) for key, value in defaults.items()}
-        if fields["hidden_act"] not in ACTIVATIONS or not _sensible(fields):
+        if str(fields["hidden_act"]) not in ACTIVATIONS or not _sensible(fields):
             return None
         towers[name] = SimpleNamespace(**fields)
     width = content.get("projection_dim", 512)

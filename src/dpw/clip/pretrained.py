@@ -131,9 +131,9 @@ def check_folder(folder: Path) -> None:
 
 def _refuse_family(folder: Path, kind: object) -> None:
     """Refuse a model of a family that dpw does not know."""
-    if kind in REFUSED:
+    if str(kind) in REFUSED:
         raise InputError(f"{folder} holds {REFUSED[str(kind)]}")
-    if kind not in NAMES:
+    if not isinstance(kind, str) or kind not in NAMES:
         raise InputError(
             f"{folder} holds a model of type {kind!r}; dpw needs a CLIP of one of the families "
             f"{known_families()}"

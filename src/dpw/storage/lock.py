@@ -165,6 +165,8 @@ class FolderLock:
         except (FileExistsError, StorageError):
             raise
         except OSError as error:
+            if self.path.is_symlink() or self.path.is_dir():
+                raise StorageError(f"{self.path} is a link or a folder: remove it", error.errno) from error
             raise StorageError(
                 f"cannot write {self.folder}: {error.strerror or error}; mend its rights or choose another",
                 error.errno,

@@ -21,6 +21,7 @@ from dpw.errors import DamagedFileError, InputError
 from dpw.methods import METHODS, LearnedTask, Method, MethodConfig
 from dpw.methods.bank import StoredTask
 from dpw.methods.config import stored
+from dpw.methods.trial import try_answering
 from dpw.storage import files
 from dpw.storage.checkpoint import refuse_differences
 from dpw.storage.lock import writing
@@ -92,7 +93,8 @@ _STATES: WeakKeyDictionary[Method, dict[str, str]] = WeakKeyDictionary()
 def _state(folder: Path) -> str:
     """The state of a model's folder; empty where it cannot be read."""
     with suppress(OSError):
-        return files.file_digest(folder / FILE) if is_model(folder) else ""
+        small = is_model(folder) and (folder / FILE).stat().st_size <= files.MAX_JSON
+        return files.file_digest(folder / FILE) if small else ""
     return ""
 
 
@@ -296,6 +298,7 @@ def _try(source: Path, given: Mapping[str, Any], clip: str | Path) -> None:
     _fill(method, source, given)
     for task in method.bank.stored():
         task.source.read()  # all of it: a stranger's tensors may not be finite
+    try_answering(method, str(source))
 
 
 def header(method: Method) -> dict[str, Any]:

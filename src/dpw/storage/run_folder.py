@@ -164,7 +164,7 @@ class RunFolder:
         for name, row in zip(content["tasks"], content["accuracy"], strict=True):
             writer.writerow([files.csv_cell(name), *row])
         path, wanted = self.path / "accuracy.csv", table.getvalue().encode()
-        if not path.is_file() or path.read_bytes() != wanted:
+        if not path.is_file() or path.stat().st_size != len(wanted) or path.read_bytes() != wanted:
             files.write_bytes(path, wanted)
 
     def checked_results(self) -> dict[str, Any]:
