@@ -61,9 +61,10 @@ def a_path(value: Any, what: str) -> Path:
         ...
         dpw.errors.InputError: folder is None; give a path
     """
-    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(text, str) or "\0" in text:
         raise wrong(what, value, "a path")
-    return Path(value)
+    return Path(text)
 
 
 def a_text(value: Any, what: str) -> str:

@@ -115,7 +115,7 @@ class ContinualCLIP(Predictor):
             config = configure(name, preset, {**suited, **(settings or {})}, clip=str(clip))
             loaded = METHODS[name](Backbone.from_pretrained(clip), config)
         model = cls(loaded)
-        return model.to(device or default_device())
+        return model.to(default_device() if device is None else device)
 
     def to(self, device: str | torch.device) -> "ContinualCLIP":
         """Move to a device, such as `"cpu"`, and give the model back.
@@ -127,7 +127,7 @@ class ContinualCLIP(Predictor):
         """
         try:
             self.method.to(torch.device(device))
-        except (RuntimeError, TypeError, AssertionError) as error:  # what torch raises differs by device
+        except (RuntimeError, TypeError, ValueError, OverflowError, AssertionError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise InputError(f"device {device!r:.80} cannot be used ({reason}); give 'cpu'") from error
         return self
