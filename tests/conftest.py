@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("DPW_TRACEBACK", "1")  # a test must see what a user gets as one sentence
 
 import socket
 from pathlib import Path

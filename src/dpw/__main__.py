@@ -10,8 +10,16 @@ def _stop(number: int, frame: object) -> None:  # noqa: ARG001
     os._exit(128 + number)
 
 
+def _fill_streams() -> None:
+    """Let no file that is opened later take the place of a standard stream that came closed."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+
+
 def main() -> None:
     """Bring the command line up; a signal that comes before it is up ends quietly with the customary code."""
+    _fill_streams()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     from dpw.cli import main as command_line

@@ -1,6 +1,6 @@
 """The public face: a CLIP that keeps learning, and predicts without being told the task."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,7 +23,7 @@ from dpw.engine.scoring import FolderScore, score_folder
 from dpw.engine.teaching import LearnReport, check_learning, teach
 from dpw.engine.training import Trainer
 from dpw.engine.wishes import Wishes
-from dpw.errors import InputError
+from dpw.errors import InputError, a_flag, a_path, a_text, wrong
 from dpw.methods import METHODS, Method, configure
 from dpw.methods.catalog import FOLDER_METHOD
 from dpw.storage import model_folder
@@ -89,6 +89,12 @@ class ContinualCLIP(Predictor):
         """
         if not isinstance(source, str | Path) or not str(source):
             raise InputError(f"source is {source!r}; give a model folder, 'mini', a folder or a hub name")
+        if not isinstance(settings or {}, Mapping):
+            raise wrong("settings", settings, "values by name, as in {'training.epochs': 3}")
+        for what, text in {"method": method, "preset": preset}.items():
+            a_text("" if text is None else text, what)
+        backbone = None if backbone is None else a_path(backbone, "backbone")
+        allow_download = a_flag(allow_download, "allow_download")
         folder, clip = hub_model(source) or Path(source), backbone or source
         if model_folder.is_model(folder):
             if settings or preset != "default":
@@ -109,7 +115,7 @@ class ContinualCLIP(Predictor):
             config = configure(name, preset, {**suited, **(settings or {})}, clip=str(clip))
             loaded = METHODS[name](Backbone.from_pretrained(clip), config)
         model = cls(loaded)
-        return model.to(device or default_device())
+        return model.to(default_device() if device is None else device)
 
     def to(self, device: str | torch.device) -> "ContinualCLIP":
         """Move to a device, such as `"cpu"`, and give the model back.
@@ -119,7 +125,11 @@ class ContinualCLIP(Predictor):
             >>> ContinualCLIP.from_pretrained("mini").to("cpu").method.backbone.device.type
             'cpu'
         """
-        self.method.to(device)
+        try:
+            self.method.to(torch.device(device))
+        except (RuntimeError, TypeError, ValueError, OverflowError, AssertionError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise InputError(f"device {device!r:.80} cannot be used ({reason}); give 'cpu'") from error
         return self
 
     # ----------------------------------------------------------------------------------- learn and forget
@@ -181,7 +191,13 @@ class ContinualCLIP(Predictor):
             callback=callback or usual_callback(),
             should_stop=should_stop,
         )
-        if again and task.name in self.tasks:
+        if not callable(should_stop) or not isinstance(callback, TrainingCallback | None):
+            raise wrong(
+                "should_stop or callback", (should_stop, callback), "a function and a TrainingCallback"
+            )
+        checkpoint = None if checkpoint is None else a_path(checkpoint, "checkpoint")
+        use_all = a_flag(use_all, "use_all")
+        if a_flag(again, "again") and task.name in self.tasks:
             self.forget(task.name)
         return teach(trainer, self.method, whole_task(task) if use_all else task, wishes, checkpoint)
 
@@ -202,7 +218,7 @@ class ContinualCLIP(Predictor):
             >>> learner.tasks
             []
         """
-        if name not in self.tasks:
+        if a_text(name, "name") not in self.tasks:
             known = ", ".join(self.tasks) or "none"
             raise InputError(f"no task called {name!r} is learned; learned are: {known}")
         self.method.forget(self.tasks.index(name))
@@ -241,12 +257,15 @@ class ContinualCLIP(Predictor):
             >>> test.images == len(signs.test), 0 <= test.accuracy <= 100
             (True, True)
         """
-        if isinstance(tasks, Task | str | Path):
+        if isinstance(tasks, Task | str | bytes | Path | Mapping) or not isinstance(tasks, Iterable):
             raise InputError("give a list of tasks or folders to evaluate, such as [task]")
-        if setting not in get_args(Setting):
+        if a_text(setting, "setting") not in get_args(Setting):
             raise InputError(f"setting is {setting!r}; give one of {', '.join(get_args(Setting))}")
-        evaluator = Evaluator(self.cache, accelerator or make_accelerator(), setting, merge_equal_names)
+        merge = a_flag(merge_equal_names, "merge_equal_names")
+        evaluator = Evaluator(self.cache, accelerator or make_accelerator(), setting, merge)
         wanted = [task if isinstance(task, Task) else Task.for_testing(task) for task in tasks]
+        if not wanted:
+            raise InputError("there is no task to evaluate; give at least one")
         return evaluator.row(self.method, wanted)
 
     def evaluate_folder(
@@ -289,10 +308,9 @@ class ContinualCLIP(Predictor):
             >>> score.overall.images, score.overall.accuracy <= 50
             (2, True)
         """
-        others = None if strangers is None else Path(strangers)
-        return score_folder(
-            self, Path(folder), classes=classes, template=template, strangers=others, level=level
-        )
+        others = None if strangers is None else a_path(strangers, "strangers")
+        own = a_path(folder, "folder")
+        return score_folder(self, own, classes=classes, template=template, strangers=others, level=level)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a model folder that a new process can load without the training data.
@@ -313,4 +331,4 @@ class ContinualCLIP(Predictor):
             ...     ContinualCLIP.from_pretrained(folder).method.name
             'diki'
         """
-        model_folder.save_model(self.method, Path(folder))
+        model_folder.save_model(self.method, a_path(folder, "folder"))

@@ -120,3 +120,30 @@ def test_weights_that_are_not_finite_are_refused(tmp_path):
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(InputError, match="NaN or infinite"):
         Backbone.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("vision_config", "num_hidden_layers", 10**9),
+        ("text_config", "vocab_size", 1e300),
+        ("vision_config", "hidden_size", -48),
+        ("text_config", "max_position_embeddings", 0),
+    ],
+)
+def test_towers_of_absurd_sizes_are_refused_at_once(folder, tmp_path, part, name, value):
+    shutil.copytree(folder, tmp_path / "clip")
+    config = json.loads((folder / "config.json").read_text())
+    config[part][name] = value
+    (tmp_path / "clip" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError):
+        Backbone.from_pretrained(tmp_path / "clip")
+
+
+@pytest.mark.parametrize("name", ["tokenizer_config.json", "generation_config.json"])
+def test_a_pipe_among_the_files_of_a_clip_is_refused_at_once(folder, tmp_path, name):
+    shutil.copytree(folder, tmp_path / "clip")
+    (tmp_path / "clip" / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / "clip" / name)
+    with pytest.raises(InputError, match="a pipe or a device"):
+        Backbone.from_pretrained(tmp_path / "clip")

@@ -67,8 +67,8 @@ def test_tasks_without_validation_images_are_refused(toy, tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("[1, 2]", "no description of a sweep"),
-        ("benchmark: [", "no YAML"),
+        ("[1, 2]", "mapping with the description of a sweep"),
+        ("benchmark: [", "not valid YAML"),
         ("benchmark: mini\nmethod: dpw", "method"),
         ("methods: [dpw]", "benchmark"),
     ],
@@ -87,7 +87,7 @@ def test_wrong_points_are_found_before_anything_runs(toy, tmp_path):
         points_of(spec(toy, settings={"penalty": {"low": 1, "high": 2}}))
     with pytest.raises(InputError, match="which CLIP"):
         points_of(spec(toy, model=None))
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="there is no file"):
         read_spec(tmp_path / "nowhere.yaml")
 
 

@@ -1,6 +1,7 @@
 """A plain folder of images is a task."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -131,3 +132,13 @@ def test_for_testing_something_must_be_there(tmp_path):
     (tmp_path / "owl").mkdir()
     with pytest.raises(InputError, match="no image in them"):
         Task.for_testing(tmp_path)
+
+
+def test_a_link_to_itself_and_folders_without_end_are_one_sentence(tmp_path):
+    (tmp_path / "birds" / "crow").mkdir(parents=True)
+    (tmp_path / "birds" / "crow" / "loop.png").symlink_to("loop.png")
+    with pytest.raises(InputError, match=r"loop\.png"):
+        list(Task.from_folder(tmp_path / "birds", val_fraction=0, test_fraction=0).train)
+    (tmp_path / "birds" / "crow" / Path(*["x"] * 200)).mkdir(parents=True)
+    with pytest.raises(InputError, match="deep in each other"):
+        Task.from_folder(tmp_path / "birds")

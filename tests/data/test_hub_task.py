@@ -127,6 +127,7 @@ CARDS = [
     "configs:\n- config_name: default\n  data_files:\n  - split: train\n    path: /etc/passwd",
     "configs:\n- config_name: default\n  data_dir: ../..",
     "configs:\n- config_name: default\n  data_files: https://example.org/x.csv",
+    "# ---\nconfigs:\n- config_name: default\n  data_files: ../outside.csv",
 ]
 
 
@@ -137,6 +138,23 @@ def test_a_card_that_names_files_outside_is_refused(tmp_path, card):
     (tmp_path / "data" / "README.md").write_text(f"---\n{card}\n---\nA dataset.\n")
     (tmp_path / "data" / "train.csv").write_text("image,label\na.png,a\n")
     with pytest.raises(InputError, match="outside its folder"):
+        Task.from_dataset(tmp_path / "data")
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize("name", [".huggingface.yaml", "README.md"])
+def test_a_card_in_another_place_or_after_blank_lines_is_read_too(tmp_path, name):
+    text = CARDS[0] if name.endswith("yaml") else f"\n\n---\n{CARDS[0]}\n---\n"
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match="outside its folder"):
+        Task.from_dataset(tmp_path)
+
+
+def test_a_link_that_leads_out_of_a_dataset_is_refused(tmp_path):
+    (tmp_path / "secret.csv").write_text("image,label\na.png,a\n")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.csv").symlink_to(tmp_path / "secret.csv")
+    with pytest.raises(InputError, match="is a link that leads out"):
         Task.from_dataset(tmp_path / "data")
 
 

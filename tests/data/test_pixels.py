@@ -329,3 +329,15 @@ def test_images_in_memory_are_decoded_in_threads_and_one_object_by_one_thread_at
         found, errors = read_images(together, given)
     assert not errors
     assert (found == expected).all()
+
+
+def test_files_of_others_in_the_cache_folder_stay(tmp_path, monkeypatch):
+    monkeypatch.setattr(segments, "RECORDS_IN_SEGMENT", 2)
+    theirs = [tmp_path / "photos" / "holiday.pixels", tmp_path / "pixels-mine" / f"{'0' * 32}.pixels"]
+    for path in theirs:
+        path.parent.mkdir()
+        path.write_bytes(bytes(10**6))
+        os.utime(path, (1, 1))
+    _, split = pictures(12)
+    PixelCache(TINY, tmp_path, 4 * (2 * RECORD + 2 * segments.ENTRY.size)).pixels(split, range(12))
+    assert all(path.stat().st_size == 10**6 for path in theirs)

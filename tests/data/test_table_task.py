@@ -108,3 +108,9 @@ def test_bad_tables_get_one_sentence(tmp_path, name, content, words):
 def test_an_absent_table_is_named(tmp_path):
     with pytest.raises(InputError, match=r"gone\.csv is not a file"):
         Task.from_table(tmp_path / "gone.csv")
+
+
+def test_a_path_with_a_zero_byte_is_one_sentence(tmp_path):
+    (tmp_path / "t.csv").write_text("path,label\na\0b/c.png,x\n")
+    with pytest.raises(InputError, match="leads out"):
+        Task.from_table(tmp_path / "t.csv")

@@ -228,3 +228,14 @@ def test_without_matplotlib_the_way_to_get_it_is_named(runs, tmp_path, monkeypat
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(InputError, match=r"pip install 'dpw\[report\]'"):
         write_report([runs], tmp_path / "report.html")
+
+
+def test_a_folder_of_others_beside_the_page_is_refused_and_an_own_one_is_used_again(runs, tmp_path):
+    theirs = tmp_path / "thesis_files" / "summary.csv"
+    theirs.parent.mkdir()
+    theirs.write_text("precious")
+    with pytest.raises(InputError, match="dpw did not make it"):
+        write_report([runs / "zero-shot-seed0"], tmp_path / "thesis.html")
+    assert theirs.read_text() == "precious"
+    for _ in range(2):
+        write_report([runs / "zero-shot-seed0"], tmp_path / "report.html")

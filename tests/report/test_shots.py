@@ -1,5 +1,8 @@
 """Accuracy over images per class: what the curves say, over seeds."""
 
+import pytest
+
+from dpw.errors import InputError
 from dpw.report.shots import draw_shots, shot_curves, write_shots
 from dpw.runs.gathering import Spread
 
@@ -48,3 +51,13 @@ def test_the_table_lies_beside_the_picture(tmp_path):
     rows = (tmp_path / "shots.csv").read_text().splitlines()
     assert rows[2] == "dpw,4,71.00,50.00,1.41,0.00"
     assert rows[-1] == "zero-shot,4,57.00,,,"
+
+
+def test_files_of_others_are_not_replaced_and_own_ones_are(tmp_path):
+    (tmp_path / "shots.png").write_bytes(b"a photo of a vaccination")
+    with pytest.raises(InputError, match="dpw did not write it"):
+        write_shots(RESULTS, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["shots.png"]
+    (tmp_path / "shots.png").unlink()
+    for _ in range(2):
+        write_shots(RESULTS, tmp_path)

@@ -7,6 +7,7 @@ all together no more than 2 GB.
 
 import base64
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -22,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from dpw import ContinualCLIP
+from dpw import Backbone, ContinualCLIP, Task
 from dpw.benchmarks import load_benchmark
 from dpw.cli import main
 from dpw.data.reference import read_pairs, read_sentences
@@ -32,6 +33,7 @@ from dpw.runs.config import RunOptions
 from dpw.runs.gathering import read_runs, sections
 from dpw.runs.run import resume_run
 from dpw.storage import files
+from dpw.storage.lock import FILE, writing
 
 EXAMPLES = int(os.environ.get("DPW_FUZZ_EXAMPLES", "60"))
 pytestmark = pytest.mark.usefixtures("no_network")
@@ -230,6 +232,76 @@ def test_run_folders(dpw_run, tmp_path_factory, name, place, value):
         with bounded(), contextlib.suppress(DpwError):
             resume_run(folder, RunOptions(should_stop=lambda: True))
     shutil.rmtree(folder)
+
+
+@fuzzed(0.4)
+@given(
+    st.sampled_from(["config.json", "preprocessor_config.json", "tokenizer.json"]),
+    st.integers(0, 400),
+    VALUES,
+)
+def test_clip_folders(toy, tmp_path_factory, name, place, value):
+    folder = tmp_path_factory.mktemp("clips") / "c"
+    shutil.copytree(toy / "clip", folder)
+    content = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps(set_at(content, place, value)))
+    with bounded(), contextlib.suppress(DpwError):
+        Backbone.from_pretrained(folder)
+    shutil.rmtree(folder)
+
+
+@fuzzed(0.4)
+@given(CHANGES, st.integers(0, 10**6), st.booleans())
+def test_tensor_files(saved, picture, tmp_path_factory, changes, cut, header):
+    """Bytes of a task's tensors, or only those of their header, under hashes that are right again."""
+    folder = tmp_path_factory.mktemp("models") / "m"
+    shutil.copytree(saved[1], folder)
+    content = json.loads((folder / "model.json").read_text())
+    old = folder / content["tasks"][0]["tensors"]["file"]
+    if header:
+        changes, cut = [(place % 1000, value) for place, value in changes], 1
+    written = mutated(old.read_bytes(), changes, cut)
+    digest = hashlib.sha256(written).hexdigest()
+    entry = {"file": f"birds-{digest[:16]}.safetensors", "sha256": digest, "bytes": len(written)}
+    (folder / entry["file"]).write_bytes(written)
+    content["tasks"][0]["tensors"] = entry
+    files.write_json(folder / "model.json", content)
+    with bounded(), contextlib.suppress(DpwError):
+        ContinualCLIP.from_pretrained(folder).predict(picture)
+    shutil.rmtree(folder)
+
+
+@fuzzed(0.4)
+@given(st.binary(max_size=200), st.booleans())
+def test_tables(toy, tmp_path_factory, content, begun):
+    path = tmp_path_factory.mktemp("tables") / "t.csv"
+    path.write_bytes(b"path,label,split\n" * begun + content)
+    with bounded(), contextlib.suppress(DpwError):
+        Task.from_table(path, root=toy)
+
+
+NAMES = st.sampled_from(
+    ["birds-0123456789abcdef.safetensors", ".x.dpw-0123abcd.tmp", "sub/.x.dpw-0123abcd.tmp", "model.json"]
+)
+
+
+@fuzzed(0.4)
+@given(st.lists(VALUES | NAMES | NAMES.map("../o/".__add__) | NAMES.map("link/".__add__), max_size=5))
+def test_journals(tmp_path_factory, lines):
+    """Whatever a lock file says: outside its folder, and of other names, nothing is removed."""
+    base = tmp_path_factory.mktemp("journals")
+    for folder in ("m", "o", "m/sub"):
+        (base / folder).mkdir()
+        for name in ("birds-0123456789abcdef.safetensors", ".x.dpw-0123abcd.tmp", "model.json"):
+            (base / folder / name).write_text("{}")
+    (base / "m" / "link").symlink_to(base / "o")
+    (base / "m" / FILE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with bounded(), writing(base / "m"):
+        files.commit(base / "m" / "new.json", {"format": 1}, [], [])
+    assert len(list((base / "o").iterdir())) == 3
+    assert (base / "m" / "model.json").exists()
+    assert (base / "m" / "sub" / "birds-0123456789abcdef.safetensors").exists()
+    shutil.rmtree(base)
 
 
 @pytest.fixture(scope="module")

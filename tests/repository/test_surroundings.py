@@ -77,3 +77,24 @@ def test_whoever_stops_reading_is_not_answered_with_a_traceback():
     command = f"{sys.executable} -m dpw methods --json | head -c 1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, check=False, env=os.environ)
     assert b"Traceback" not in done.stderr
+
+
+def test_closed_streams_and_a_full_error_stream_change_no_exit_code(saved):
+    command = f"'{sys.executable}' -m dpw tasks"
+    for words, code in ((f"{command} '{saved[1]}' <&- >&- 2>&-", 0), (f"{command} x 2>/dev/full", 2)):
+        assert subprocess.run(["sh", "-c", words], check=False).returncode == code
+
+
+def test_an_error_that_nobody_foresaw_is_one_sentence_too(capsys, saved, monkeypatch):
+    def fail(*_):
+        raise KeyError("frozen_texts")
+
+    monkeypatch.setattr("dpw.storage.model_json.read_model", fail)
+    monkeypatch.delenv("DPW_TRACEBACK")
+    code, _, err = dpw(capsys, "tasks", saved[1])
+    assert code == 2
+    assert "a mistake of dpw itself (KeyError: 'frozen_texts'; test_surroundings.py, line" in err
+    assert len(err.splitlines()) == 1
+    monkeypatch.setenv("DPW_TRACEBACK", "1")
+    with pytest.raises(KeyError):
+        dpw(capsys, "tasks", saved[1])

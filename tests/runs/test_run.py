@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dpw.engine.callbacks import TrainingCallback
-from dpw.errors import DamagedFileError, InputError, Interrupted, StorageError
+from dpw.errors import DamagedFileError, DpwError, InputError, Interrupted, StorageError
 from dpw.runs.config import RunOptions
 from dpw.runs.run import resume_run, start_run
 from dpw.storage import files
@@ -380,4 +380,27 @@ def test_a_flip_in_the_log_of_a_stopped_run_is_noticed(toy, tmp_path):
     log = folder / "metrics.jsonl"
     log.write_bytes(log.read_bytes().replace(b"birds", b"words", 1))
     with pytest.raises(DamagedFileError, match=r"metrics\.jsonl was changed"):
+        resume_run(folder, RunOptions())
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "timings.jsonl", "rows", "progress"])
+def test_nothing_is_written_where_a_link_in_a_run_leads(toy, tmp_path, name):
+    folder = stopped_run(toy, tmp_path / "run")
+    elsewhere = tmp_path / "elsewhere"
+    (folder / name).rename(elsewhere)
+    (folder / name).symlink_to(elsewhere)
+    before = [path.read_bytes() for path in sorted([elsewhere, *elsewhere.rglob("*")]) if path.is_file()]
+    with pytest.raises(DpwError, match="link"):
+        resume_run(folder, RunOptions())
+    assert before == [
+        path.read_bytes() for path in sorted([elsewhere, *elsewhere.rglob("*")]) if path.is_file()
+    ]
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "timings.jsonl"])
+def test_a_pipe_in_place_of_a_log_is_refused_at_once(toy, tmp_path, name):
+    folder = stopped_run(toy, tmp_path / "run")
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with pytest.raises(DamagedFileError, match="no plain file"):
         resume_run(folder, RunOptions())

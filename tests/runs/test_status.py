@@ -1,6 +1,7 @@
 """How far a run is, from its folder alone."""
 
 import json
+import os
 import shutil
 import time
 
@@ -45,5 +46,14 @@ def test_what_a_cluster_said_is_found_beside_its_runs(tmp_path):
     assert cluster_status(tmp_path / "run")["silent"] is None
     (tmp_path / ".dpw-cluster.json").write_text(json.dumps({"at": 0, "runs": [], "jobs": []}))
     assert cluster_status(tmp_path)["silent"] > 1e6
-    (tmp_path / ".dpw-cluster.json").write_text("half a fi")
+    for odd in (
+        "half a fi",
+        "[" * 10**5,
+        '{"at": "x", "runs": [], "jobs": []}',
+        '{"at": 0, "runs": [1], "jobs": []}',
+    ):
+        (tmp_path / ".dpw-cluster.json").write_text(odd)
+        assert cluster_status(tmp_path) is None
+    (tmp_path / ".dpw-cluster.json").unlink()
+    os.mkfifo(tmp_path / ".dpw-cluster.json")
     assert cluster_status(tmp_path) is None

@@ -133,3 +133,14 @@ def test_the_command_line_with_the_environment_of_a_user(toy, saved, tmp_path):
     assert first.startswith(f"pushed to {server.url}/{NAME}")
     assert second == f"{tmp_path / 'pulled'} knows: birds, metals"
     assert Path(tmp_path / "pulled" / "model.json").is_file()
+
+
+def test_other_weights_beside_the_model_stay_on_the_hub(pushed, saved, tmp_path):
+    from dpw.storage.model_folder import remove_task
+
+    pushed["model.safetensors"] = pushed["adapter-0123456789abcdef.safetensors"] = b"of somebody else"
+    folder = shutil.copytree(saved[1], tmp_path / "model")
+    remove_task(folder, "birds")
+    push_to_hub(folder, NAME, clip="some-one/some-clip")
+    assert {"model.safetensors", "adapter-0123456789abcdef.safetensors"} <= set(pushed)
+    assert not [path for path in pushed if path.startswith("birds-")]

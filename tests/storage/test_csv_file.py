@@ -1,6 +1,7 @@
 """A table that grows: complete lines count, others are cut off, and no cell is a formula."""
 
 import csv
+import os
 
 import pytest
 
@@ -77,3 +78,9 @@ def test_what_cannot_be_written_is_a_sentence(tmp_path):
     table = CsvFile(tmp_path / "file" / "t.csv", HEADER)
     with pytest.raises(StorageError, match="cannot use"):
         table.begin()
+
+
+def test_a_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(StorageError, match="is a pipe or a device"):
+        list(CsvFile(tmp_path / "pipe.csv", ["a"]).rows())

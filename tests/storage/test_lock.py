@@ -151,3 +151,20 @@ def test_only_what_a_killed_writer_noted_is_removed(tmp_path):
         files.commit(tmp_path / "x.json", {"format": 1}, [], [])
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*mine, "sub", "x.json"])
     assert outside.read_text() == (tmp_path / "sub" / ".b.dpw-01234567.tmp").read_text() == "precious"
+
+
+def test_a_journal_removes_nothing_that_lies_behind_a_link(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    theirs = tmp_path / "elsewhere" / ".x.dpw-89abcdef.tmp"
+    theirs.write_text("somebody writes this just now")
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "sub").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "m" / lock.FILE).write_text('"sub/.x.dpw-89abcdef.tmp"\n')
+    with lock.writing(tmp_path / "m"):
+        assert theirs.exists()
+
+
+def test_a_pipe_in_place_of_the_lock_is_one_sentence(tmp_path):
+    os.mkfifo(tmp_path / lock.FILE)
+    with pytest.raises(StorageError, match="is a pipe or a device"), lock.writing(tmp_path):
+        pytest.fail("a pipe")

@@ -267,3 +267,24 @@ def test_saving_again_serialises_only_what_changed(toy, tmp_path, monkeypatch):
     assert files(tmp_path / "m") != before
     again.save_pretrained(tmp_path / "new")
     assert len(files(tmp_path / "new")) == len(before)
+
+
+def test_a_model_json_of_another_program_is_not_replaced(saved, tmp_path):
+    (tmp_path / "model.json").write_text('{"format": "layers-model"}')
+    with pytest.raises(InputError, match="dpw did not write it"):
+        saved[0].save_pretrained(tmp_path)
+    assert (tmp_path / "model.json").read_text() == '{"format": "layers-model"}'
+    assert [path.name for path in tmp_path.iterdir()] == ["model.json"]
+
+
+def test_who_saves_later_does_not_remove_what_another_learned_meanwhile(toy, saved, tmp_path):
+    folder = shutil.copytree(saved[1], tmp_path / "m")
+    first, second = ContinualCLIP.from_pretrained(folder), ContinualCLIP.from_pretrained(folder)
+    first.learn(task(toy, "signs"), steps=1)
+    first.save_pretrained(folder)
+    second.forget("birds")
+    with pytest.raises(InputError, match="has learned birds, signs, which this model does not know"):
+        second.save_pretrained(folder)
+    first.forget("birds")
+    first.save_pretrained(folder)
+    assert ContinualCLIP.from_pretrained(folder).tasks == ["metals", "signs"]

@@ -101,3 +101,36 @@ def test_a_folder_of_something_else_is_not_made_a_model(command, capsys, tmp_pat
     assert code == 2
     assert "neither empty nor a dpw model" in err
     assert [path.name for path in (tmp_path / "m").iterdir()] == ["holiday.jpg"]
+
+
+@pytest.mark.parametrize("name", ["progress.json", "plan.json"])
+def test_files_of_others_beside_a_training_are_not_dropped(command, capsys, tmp_path, name):
+    theirs = tmp_path / "m" / "learning" / name
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("precious")
+    code, _, err = dpw(capsys, *command, unfinished.DROP)
+    assert code == 2
+    assert "was not written by dpw" in err
+    unfinished.remove(tmp_path / "m")
+    assert theirs.read_text() == "precious"
+
+
+def test_a_damaged_plan_is_dropped_by_name(command, capsys, toy, tmp_path):
+    plain = [*command[:6], "--steps", "1"]
+    plan = tmp_path / "m" / "learning" / "plan.json"
+    plan.parent.mkdir(parents=True)
+    plan.write_text('{"kind": "dpw-plan", cut off')
+    code, _, err = dpw(capsys, *plain)
+    assert code == 2
+    assert "damaged" in err
+    code, _, err = dpw(capsys, *plain, unfinished.DROP)
+    assert code == 0, err
+
+
+def test_nothing_is_trained_where_a_link_leads(command, capsys, tmp_path):
+    (tmp_path / "m").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "m" / "learning").symlink_to(tmp_path / "elsewhere")
+    code, _, err = dpw(capsys, *command)
+    assert code == 2
+    assert "is a link" in err

@@ -17,7 +17,7 @@ from dpw.analysis.subject import Subject, open_prefixes, open_run
 from dpw.analysis.timing import component_times
 from dpw.analysis.token_weights import output_cosines, weight_distribution
 from dpw.errors import InputError
-from dpw.report.style import Picture, need_matplotlib, save_picture
+from dpw.report.style import Picture, claim_pictures, need_matplotlib, save_picture
 from dpw.runs.gathering import read_runs
 
 if TYPE_CHECKING:
@@ -176,6 +176,7 @@ def make_figures(
         if name not in FIGURES:
             raise InputError(f"no figure is called {name!r}; there are {', '.join(FIGURES)}")
     subject = open_run(run, images)
+    claim_pictures(Path(output), Path(run))
     request = Request(subject, Path(run), tuple(map(Path, beside)), _examples(subject, tasks))
     pictures = []
     for name in names:

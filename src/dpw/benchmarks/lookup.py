@@ -12,7 +12,7 @@ from dpw.data.protocol import get_protocol
 from dpw.data.public import get_dataset
 from dpw.data.shots import few_shot_task, listed_task
 from dpw.data.task import Task
-from dpw.errors import InputError
+from dpw.errors import InputError, a_flag, a_path, a_whole_number, some_texts
 
 YAML_SUFFIXES = (".yaml", ".yml")
 
@@ -35,6 +35,7 @@ def get_benchmark(name_or_yaml: str | Path) -> Benchmark:
         >>> mtil.setting, mtil.protocol, len(mtil.tasks)
         ('task-incremental', 'coop', 11)
     """
+    a_path(name_or_yaml, "the benchmark")
     if str(name_or_yaml).endswith(YAML_SUFFIXES):
         return read_benchmark(Path(name_or_yaml))
     known = {benchmark.name: benchmark for benchmark in list_benchmarks()}
@@ -81,13 +82,15 @@ def load_benchmark(
         [('signs', 12, 384), ('flags', 12, 384)]
     """
     benchmark = get_benchmark(name_or_yaml)
-    chosen = protocol or benchmark.protocol
+    chosen = benchmark.protocol if protocol is None else protocol
     get_protocol(chosen)
-    shots = benchmark.shots if shots is None else shots
-    context = TaskContext(None if data_root is None else Path(data_root), seed, chosen, rebuild_splits)
-    lists = None if shot_lists is None else Path(shot_lists)
+    shots = benchmark.shots if shots is None else a_whole_number(shots, "shots", 1)
+    root = None if data_root is None else a_path(data_root, "data_root")
+    seed = a_whole_number(seed, "seed", 0)
+    context = TaskContext(root, seed, chosen, a_flag(rebuild_splits, "rebuild_splits"))
+    lists = None if shot_lists is None else a_path(shot_lists, "shot_lists")
     sources = _sources(benchmark, seed)
-    ordered = in_order(list(sources), None if order is None else tuple(order), benchmark.name)
+    ordered = in_order(list(sources), None if order is None else some_texts(order, "order"), benchmark.name)
     if lists is not None:
         _refuse_useless_lists(lists, ordered, shots, seed)
     loaders = [_loader(source, context, shots, lists, benchmark.refill) for source in ordered]

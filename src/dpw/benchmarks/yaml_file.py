@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dpw.benchmarks.benchmark import Benchmark, TaskContext, TaskSource
@@ -14,9 +13,8 @@ from dpw.benchmarks.sources import PublicTask
 from dpw.data.protocol import Setting, get_protocol
 from dpw.data.public import get_dataset
 from dpw.data.task import DEFAULT_TEMPLATES, Task
+from dpw.data.yaml_text import read_yaml
 from dpw.errors import InputError
-
-LARGEST_FILE = 1_000_000
 
 
 class _Strict(BaseModel):
@@ -118,21 +116,7 @@ class WrittenTask:
 
 def read_benchmark(path: Path) -> Benchmark:
     """Read a benchmark file; paths in it are relative to its own folder."""
-    try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise InputError(f"{path} has more than {LARGEST_FILE} bytes; give a YAML list of tasks")
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise InputError(f"there is no file {path}: give a YAML file with a list of tasks") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read ({error}); give a YAML file with a list of tasks") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        reason = " ".join(str(error).split())
-        raise InputError(f"{path} is not valid YAML ({reason}); correct that line") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path} must be a mapping with a list of tasks; see docs/data.md for an example")
+    content = read_yaml(path, "a list of tasks")
     file = _validated(_File, content, str(path))
     get_protocol(file.protocol)
     sources = [_source(entry, file, path, number) for number, entry in enumerate(file.tasks, start=1)]
@@ -175,7 +159,9 @@ def _source(entry: dict[str, Any], file: _File, path: Path, number: int) -> Task
     options["templates"] = options["templates"] or file.templates
     if isinstance(parsed, _FolderEntry):
         folder = path.parent / parsed.folder
-        return WrittenTask(parsed.name or folder.resolve().name, Task.from_folder, str(folder), options)
+        return WrittenTask(
+            parsed.name or Path(os.path.realpath(folder)).name, Task.from_folder, str(folder), options
+        )
     if isinstance(parsed, _TableEntry):
         table = path.parent / parsed.table
         options["root"] = None if parsed.root is None else path.parent / parsed.root

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -33,6 +34,7 @@ from dpw.cli import (
 )
 from dpw.cli.output import say, say_error
 
+TRACEBACK = "DPW_TRACEBACK"  # set: errors that nobody foresaw are shown whole
 CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's root of usage errors, which typer may carry itself
 
 app = typer.Typer(
@@ -113,7 +115,22 @@ def _exit_code() -> int:
         )
     except CLICK_ERROR as error:  # type: ignore[misc]
         return _show_usage(error)
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        say_error(_own_mistake(error))
     return 2
+
+
+def _own_mistake(error: Exception) -> str:
+    """An error that nobody foresaw is a mistake of the program: where it is, and how to see all of it."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    reason = (str(error).splitlines() or [""])[0][:200]
+    where = f"{os.path.basename(place.filename)}, line {place.lineno}"  # noqa: PTH119
+    return (
+        f"a mistake of dpw itself ({type(error).__name__}: {reason}; {where}): please report it together "
+        f"with what {TRACEBACK}=1 shows"
+    )
 
 
 def _show_usage(error: Any) -> int:

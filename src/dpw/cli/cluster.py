@@ -178,18 +178,17 @@ def cluster_lines(snapshot: Mapping[str, Any]) -> list[str]:
     ended = sum(run["stage"] in ("finished", "failed", "stopped") for run in runs)
     left = snapshot.get("left")
     rest = "" if left is None else f", about {duration(left)} left"
-    lines = [f"{ended} of {len(runs)} runs ended, {snapshot['slots']} workers{rest}"]
+    lines = [f"{ended} of {len(runs)} runs ended, {snapshot.get('slots', 0)} workers{rest}"]
     for run in runs:
         counts = ", ".join(f"{stage} {done}/{count}" for stage, (done, count) in run["parts"].items())
         why = f": {run['why']}" if run.get("why") else ""
         lines.append(plain(f"  {Path(run['folder']).name:<28} {run['stage']:<10} {counts}{why}"))
     for job in jobs:
-        if "node" not in job:
+        if not job.get("node"):
             continue
-        step = f" step {job['step']}/{job['steps']}" if job.get("steps") else ""
-        lines.append(
-            plain(f"    {job['node']} ({job['pid']}): {job['kind']} {job['part']} of {job['run']}{step}")
-        )
+        step = f" step {job.get('step', 0)}/{job['steps']}" if job.get("steps") else ""
+        what = f"{job['kind']} {job.get('part', '')} of {job.get('run', '')}"
+        lines.append(plain(f"    {job['node']} ({job.get('pid', '?')}): {what}{step}"))
     return lines
 
 

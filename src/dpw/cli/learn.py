@@ -265,9 +265,8 @@ def import_one(
 
 def parse_settings(settings: list[str] | None) -> dict[str, Any]:
     """Turn `key=value` into settings; values are read as YAML, so numbers are numbers."""
-    import yaml
-
     from dpw import InputError
+    from dpw.data.yaml_text import ERRORS, parse_yaml
 
     parsed: dict[str, Any] = {}
     for setting in settings or []:
@@ -275,7 +274,7 @@ def parse_settings(settings: list[str] | None) -> dict[str, Any]:
         if not separator or not key:
             raise InputError(f"--set {setting!r} is not of the form key=value")
         try:
-            parsed[key.strip()] = yaml.safe_load(value)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            parsed[key.strip()] = parse_yaml(value)
+        except ERRORS as error:
             raise InputError(f"--set {setting!r}: the value cannot be read") from error
     return parsed

@@ -3,6 +3,7 @@
 import shutil
 import textwrap
 import unicodedata
+from contextlib import suppress
 
 import typer
 
@@ -44,7 +45,8 @@ def wrapped(text: str, indent: int = 0, first: str | None = None) -> list[str]:
 
 def say_error(text: str) -> None:
     """Print one sentence about what went wrong, in one line."""
-    typer.echo(f"dpw: {plain(text)}", err=True)
+    with suppress(OSError):  # nobody hears it, but the exit code still tells
+        typer.echo(f"dpw: {plain(text)}", err=True)
 
 
 def _acts(character: str) -> bool:

@@ -115,6 +115,8 @@ def run(
     planned = _planned(common, list(grid), base, output is None)
     refuse_mixed(cluster, threads, processes, jobs, track)
     checked = [(_checked(values), folder) for values, folder in planned]
+    if len(many_shots) > 1:
+        _refuse_foreign_pictures(base)
     if cluster is None:
         found = _all(checked, settings or [], checkpoint_seconds, jobs, reuse)
     else:
@@ -123,6 +125,13 @@ def run(
     _show(found, as_json)
     if len(many_shots) > 1:
         _draw_shots(found, base, as_json)
+
+
+def _refuse_foreign_pictures(folder: Path) -> None:
+    """Files of others where the picture of several shots will lie are known before anything runs."""
+    from dpw.report.shots import refuse_foreign
+
+    refuse_foreign(folder)
 
 
 def _draw_shots(found: list[dict[str, Any]], folder: Path, as_json: bool) -> None:

@@ -58,7 +58,7 @@ def plain_config(folder: Path) -> SimpleNamespace | None:
         if not isinstance(given, dict):
             return None
         fields = {key: given.get(key, value) for key, value in defaults.items()}
-        if fields["hidden_act"] not in ACTIVATIONS or not _sensible(fields):
+        if str(fields["hidden_act"]) not in ACTIVATIONS or not _sensible(fields):
             return None
         towers[name] = SimpleNamespace(**fields)
     width = content.get("projection_dim", 512)
@@ -69,13 +69,12 @@ def plain_config(folder: Path) -> SimpleNamespace | None:
 
 def _sensible(fields: dict[str, Any]) -> bool:
     """Whether sizes are whole numbers that fit each other; what is not is refused in transformers' words."""
-    sizes = [value for key, value in fields.items() if key not in ("hidden_act", "layer_norm_eps")]
+    numbers = {key: one for key, one in fields.items() if key not in ("hidden_act", "layer_norm_eps")}
     return (
-        all(type(size) is int for size in sizes)
+        all(type(one) is int for one in numbers.values())
+        and all(one > 0 for key, one in numbers.items() if not key.endswith("_token_id"))
         and isinstance(fields["layer_norm_eps"], float)
-        and fields["num_hidden_layers"] > 0 < fields["num_attention_heads"]
         and fields["hidden_size"] % fields["num_attention_heads"] == 0
-        and fields.get("patch_size", 1) > 0
     )
 
 

@@ -57,7 +57,7 @@ def plain_tokenizer(folder: Path) -> PlainTokenizer | None:
         lines = (folder / "merges.txt").read_text(encoding="utf-8").splitlines()
         pairs = [line for line in lines if line and not line.startswith("#version")]
         return _made(_json(folder / "vocab.json"), pairs)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

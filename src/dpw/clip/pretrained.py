@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import logging
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +34,18 @@ WANTED = (
     "model.safetensors.index.json",
 )
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
+LARGEST_TEXT = 256_000_000  # bytes of a JSON or text file; tokenisers of many languages have a tenth
+LARGEST_SIZES = {  # far above those of the largest CLIPs
+    "num_hidden_layers": 1000,
+    "hidden_size": 65_536,
+    "intermediate_size": 1_000_000,
+    "projection_dim": 65_536,
+    "num_attention_heads": 65_536,
+    "vocab_size": 10_000_000,
+    "max_position_embeddings": 1_000_000,
+    "image_size": 4096,
+    "patch_size": 4096,
+}
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
@@ -46,8 +59,8 @@ def embedded_name(reference: str | Path) -> str | None:
     """
     if str(reference) in EMBEDDED:
         return str(reference)
-    folder = Path(reference).resolve()
-    return next((name for name, own in EMBEDDED.items() if own.resolve() == folder), None)
+    folder = os.path.realpath(reference)
+    return next((name for name, own in EMBEDDED.items() if os.path.realpath(own) == folder), None)
 
 
 def load_clip(name_or_folder: str, allow_download: bool = True) -> tuple[Any, Preprocessing, Any]:
@@ -96,13 +109,16 @@ def check_folder(folder: Path) -> None:
         if (folder / "model.json").is_file():
             raise InputError(f"{folder} is a model of dpw, not a CLIP: name the CLIP that it stands on")
         raise InputError(f"{folder} is not a model folder: it has no config.json")
+    _refuse_odd_files(folder)
     try:
-        kind = json.loads(path.read_text(encoding="utf-8")).get("model_type")
+        content = json.loads(path.read_text(encoding="utf-8"))
+        kind = content.get("model_type")
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{path} is not valid JSON ({error}): copy it again from the original model"
         ) from error
     _refuse_family(folder, kind)
+    _refuse_absurd(path, content)
     weights = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
     if not any((folder / name).is_file() for name in weights):
         raise InputError(f"{folder} has no weights: expected model.safetensors beside config.json")
@@ -115,13 +131,35 @@ def check_folder(folder: Path) -> None:
 
 def _refuse_family(folder: Path, kind: object) -> None:
     """Refuse a model of a family that dpw does not know."""
-    if kind in REFUSED:
+    if str(kind) in REFUSED:
         raise InputError(f"{folder} holds {REFUSED[str(kind)]}")
-    if kind not in NAMES:
+    if not isinstance(kind, str) or kind not in NAMES:
         raise InputError(
             f"{folder} holds a model of type {kind!r}; dpw needs a CLIP of one of the families "
             f"{known_families()}"
         )
+
+
+def _refuse_odd_files(folder: Path) -> None:
+    """Refuse files that would be waited for or never end: pipes and devices, and texts of a huge size."""
+    for path in folder.iterdir():
+        if path.suffix not in (".json", ".txt", ".model", ".safetensors", ".bin"):
+            continue
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise InputError(f"{path} is a pipe or a device: copy the model again")
+        if path.suffix in (".json", ".txt") and path.is_file() and path.stat().st_size > LARGEST_TEXT:
+            raise InputError(
+                f"{path} has more than {LARGEST_TEXT // 10**6} MB, as no file of a CLIP does: copy it again"
+            )
+
+
+def _refuse_absurd(path: Path, content: Mapping[str, Any]) -> None:
+    """Refuse sizes of towers that no CLIP has: building one would take all time and memory there is."""
+    for part in (content, content.get("text_config"), content.get("vision_config")):
+        for name, most in LARGEST_SIZES.items():
+            size = part.get(name) if isinstance(part, dict) else None
+            if isinstance(size, int | float) and not size <= most:
+                raise InputError(f"{path} says {name} = {size}, more than {most}: copy the model again")
 
 
 def _refuse_weights_outside(folder: Path) -> None:

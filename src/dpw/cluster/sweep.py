@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import yaml
 from pydantic import Field
 
 from dpw.cluster.connection import slots
 from dpw.cluster.grid import ignore
 from dpw.cluster.sweep_progress import SweepProgress
+from dpw.data.yaml_text import read_yaml
 from dpw.engine.evaluation import TestResult
 from dpw.errors import DpwError, InputError, Interrupted
 from dpw.methods.config import Settings, build
@@ -86,15 +86,7 @@ class SweepSpec(Settings):
 
 def read_spec(path: Path) -> SweepSpec:
     """A sweep from a YAML file; anything unknown in it is named."""
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}): give a sweep's YAML file") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no YAML ({str(error).splitlines()[0]}): mend it") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path} is no description of a sweep: it must say at least which benchmark")
-    return build(SweepSpec, content)
+    return build(SweepSpec, read_yaml(path, "the description of a sweep"))
 
 
 def points_of(spec: SweepSpec) -> list[RunConfig]:
@@ -354,5 +346,7 @@ def write_table(rows: Sequence[Mapping[str, Any]], folder: Path) -> Path:
     for row in rows:
         cells = {**row, "settings": json.dumps(row["settings"])}
         writer.writerow({name: files.csv_cell(value) for name, value in cells.items()})
+    header = text.getvalue().splitlines()[0]
+    files.refuse_foreign_file(folder / "sweep.csv", header.encode())
     files.write_bytes(folder / "sweep.csv", text.getvalue().encode())
     return folder / "sweep.csv"

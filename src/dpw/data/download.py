@@ -6,6 +6,7 @@ import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from dpw.data.archives import unpack
@@ -40,7 +41,8 @@ def get_public(dataset: PublicDataset, data_root: Path, progress: Progress) -> l
             fetched = fetch(download, work, progress)
             added += _put(download, fetched, work / "unpacked", folder)
             fetched.unlink(missing_ok=True)
-        shutil.rmtree(work)
+        with suppress(OSError):  # something of others lies in it
+            work.rmdir()
     except OSError as error:
         raise InputError(
             f"{dataset.title} could not be written below {data_root} ({error.strerror or error}); "

@@ -2,22 +2,23 @@
 
 import io
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from PIL import Image
 
 from dpw.data.content import TaskContent, divided
 from dpw.data.labels import number_labels
 from dpw.data.root import is_inside_name
 from dpw.data.split import Split, content_key, open_image
+from dpw.data.yaml_text import ERRORS, parse_yaml, read_yaml
 from dpw.errors import InputError
 
-CARD_CHARACTERS = 100_000
+CARD_BYTES = 1_000_000
 LONGEST = 1000  # letters of a name; file systems take at most 255 in a part
 
 
@@ -41,7 +42,7 @@ class HubImages:
     def __init__(self, rows: Any, column: str, name: str, allowed: Path) -> None:
         """Keep the dataset; rows that only name a file may name it below `allowed`."""
         self._rows, self._column, self._name = rows, column, name
-        self._allowed = allowed.resolve()
+        self._allowed = Path(os.path.realpath(allowed))
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -67,7 +68,7 @@ class HubImages:
         if isinstance(value, dict) and isinstance(value.get("bytes"), bytes):
             return bytes(value["bytes"])
         if isinstance(value, dict) and isinstance(value.get("path"), str):
-            path = Path(value["path"]).resolve()
+            path = Path(os.path.realpath(value["path"]))
             if path.is_relative_to(self._allowed):
                 return path
             raise InputError(
@@ -154,7 +155,12 @@ def _network(allowed: bool) -> Iterator[None]:
 
 
 def refuse_outside(folder: Path) -> None:
-    """Refuse a local dataset whose card or state names files outside its folder."""
+    """Refuse a local dataset whose card, state or links lead to files outside its folder."""
+    own = Path(os.path.realpath(folder))
+    own = own.parent.parent if own.parent.name == "snapshots" else own  # in the hub's cache files are links
+    for path in folder.rglob("*"):
+        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(own):
+            raise InputError(f"{path} is a link that leads out of {folder}: put the file itself there")
     for name in _named_files(folder):
         if not is_inside_name(name) or name.startswith(("/", "~")) or "://" in name:
             raise InputError(
@@ -163,20 +169,34 @@ def refuse_outside(folder: Path) -> None:
 
 
 def _named_files(folder: Path) -> Iterator[str]:
-    """Every file that the card (`README.md`) or the states of a saved dataset name."""
-    card = folder / "README.md"
+    """Every file that a card, as the datasets library reads it, or the states of a saved dataset name."""
     try:
-        text = card.read_text(encoding="utf-8", errors="replace")[:CARD_CHARACTERS] if card.is_file() else ""
-        if text.startswith("---"):
-            head = yaml.safe_load(text.split("---", 2)[1])
-            configs = head.get("configs") if isinstance(head, dict) else None
-            yield from _texts([configs, head.get("data_files") if isinstance(head, dict) else None])
+        for head in _heads(folder):
+            yield from _texts([head.get("configs"), head.get("data_files")])
         for state in folder.glob("**/state.json"):
-            yield from _texts(json.loads(state.read_bytes()).get("_data_files"))
-    except (OSError, yaml.YAMLError, ValueError, AttributeError, RecursionError) as error:
+            if state.is_file():
+                yield from _texts(json.loads(state.read_bytes()).get("_data_files"))
+    except (OSError, AttributeError, *ERRORS) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(
             f"the card or state of dataset {folder} cannot be read ({error}); mend it"
         ) from error
+
+
+def _heads(folder: Path) -> Iterator[dict[str, Any]]:
+    """What the card (the head of `README.md`) and the file that may stand in its place say."""
+    from huggingface_hub.repocard import REGEX_YAML_BLOCK
+
+    card, alone = folder / "README.md", folder / ".huggingface.yaml"
+    if card.is_file():
+        if card.stat().st_size > CARD_BYTES:
+            raise InputError(f"{card} has more than {CARD_BYTES} bytes: refused, make it shorter")
+        block = REGEX_YAML_BLOCK.search(card.read_text(encoding="utf-8"))
+        head = parse_yaml(block.group(2)) if block else None
+        yield head if isinstance(head, dict) else {}
+    if alone.exists():
+        yield read_yaml(alone, "what a card says")
 
 
 def _texts(value: Any) -> Iterator[str]:

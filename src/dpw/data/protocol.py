@@ -8,7 +8,7 @@ carries the name.
 from dataclasses import dataclass
 from typing import Literal
 
-from dpw.errors import InputError
+from dpw.errors import InputError, a_text
 
 # An image of a learned task is classified among that task's classes or among all learned classes; across
 # domains (X-TAIL) every image, of a learned task or not, among all classes of all tasks at every step.
@@ -32,6 +32,6 @@ PROTOCOLS = {protocol.name: protocol for protocol in (COOP, ZSCL)}
 
 def get_protocol(name: str) -> Protocol:
     """Find a protocol by its name."""
-    if name not in PROTOCOLS:
-        raise InputError(f"protocol {name!r} is unknown; choose one of {', '.join(sorted(PROTOCOLS))}")
+    if a_text(name, "protocol") not in PROTOCOLS:
+        raise InputError(f"protocol {name!r:.80} is unknown; choose one of {', '.join(sorted(PROTOCOLS))}")
     return PROTOCOLS[name]

@@ -12,6 +12,9 @@ IMAGE_SUFFIXES = frozenset(
 )
 
 
+DEEPEST = 100  # folders in each other
+
+
 class _Folder(NamedTuple):
     """A folder below the root: whether it really is below it, and which names in it are links."""
 
@@ -26,7 +29,7 @@ class Root:
         """Take the folder itself as given, even when it is a link; links inside it may not lead out."""
         if not os.path.isdir(path):  # noqa: PTH112 (an endless name is no folder either)
             raise InputError(f"{path} is not a folder; give the folder that holds the images")
-        self.path = path.resolve()
+        self.path = Path(os.path.realpath(path))
         self._folders: dict[str, _Folder] = {}
 
     def problem(self, name: str, named_by: str) -> str | None:
@@ -66,6 +69,8 @@ class Root:
 
     def images(self, name: str) -> list[str]:
         """Relative names of all image files below a folder, in ASCII order."""
+        if name.count("/") > DEEPEST:
+            raise InputError(f"{self.path} has folders more than {DEEPEST} deep in each other; flatten them")
         prefix = f"{name}/" if name not in ("", ".") else ""
         found: list[str] = []
         for entry in sorted(self._folder(name).is_link):
@@ -96,12 +101,17 @@ class Root:
 
     def _is_inside(self, name: str) -> bool:
         """Whether a path, with all links followed, is still in the root."""
-        return (self.path / name).resolve().is_relative_to(self.path)
+        return Path(os.path.realpath(self.path / name)).is_relative_to(self.path)
 
 
 def is_inside_name(name: str) -> bool:
-    """Whether a relative name has no part that climbs, no backslash and no drive."""
-    return ".." not in name.split("/") and "\\" not in name and ":" not in name.split("/", 1)[0]
+    """Whether a relative name has no part that climbs, no backslash, no zero byte and no drive."""
+    return (
+        ".." not in name.split("/")
+        and "\\" not in name
+        and "\0" not in name
+        and ":" not in name.split("/", 1)[0]
+    )
 
 
 def image_files(given: Iterable[Path]) -> Iterator[Path]:
@@ -114,12 +124,12 @@ def image_files(given: Iterable[Path]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        below = _images_below(path)
+        below = _images_below(path, DEEPEST)
         yield next(below, path)
         yield from below
 
 
-def _images_below(folder: Path) -> Iterator[Path]:
+def _images_below(folder: Path, deep: int) -> Iterator[Path]:
     """Visible image files of a folder and of those in it; links to folders may lead in circles."""
     try:
         with os.scandir(folder) as listing:
@@ -130,7 +140,7 @@ def _images_below(folder: Path) -> Iterator[Path]:
     for entry in entries:
         if entry.name.startswith("."):
             continue
-        if entry.is_dir() and not entry.is_symlink():
-            yield from _images_below(folder / entry.name)
+        if entry.is_dir() and not entry.is_symlink() and deep:
+            yield from _images_below(folder / entry.name, deep - 1)
         elif entry.is_dir() or os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:  # noqa: PTH122
             yield folder / entry.name

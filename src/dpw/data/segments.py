@@ -9,6 +9,7 @@ import contextlib
 import logging
 import mmap
 import os
+import re
 import struct
 import time
 import uuid
@@ -28,6 +29,7 @@ RECORDS_IN_SEGMENT = 256
 SEGMENTS_AT_LEAST = 16
 ENTRY = struct.Struct("<20sII")
 KEY_BYTES = 20
+OWN = re.compile(r".*/pixels-[0-9a-f]{16}/[0-9a-f]{32}\.pixels", re.DOTALL)
 
 Record = npt.NDArray[np.uint8]
 _log = logging.getLogger(__name__)
@@ -237,8 +239,9 @@ class _Writer:
 
 
 def _segments(base: Path) -> list[Path]:
-    """All segments below a folder, of every kind."""
-    return list(base.glob("*/*.pixels"))
+    """All segments below a folder, of every kind; what others call alike is neither counted nor removed."""
+    found = base.glob("pixels-*/*.pixels")
+    return [path for path in found if OWN.fullmatch(path.as_posix()) and path.with_suffix(".index").is_file()]
 
 
 def _total_bytes(base: Path) -> int:

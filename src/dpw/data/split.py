@@ -17,7 +17,7 @@ import numpy.typing as npt
 from PIL import Image, UnidentifiedImageError
 
 from dpw.clip.preprocessing import upright_rgb
-from dpw.errors import InputError
+from dpw.errors import InputError, wrong
 
 DECODING_ERRORS = (
     OSError,
@@ -75,6 +75,8 @@ class FileImages:
 
     def __init__(self, paths: Iterable[Path | str]) -> None:
         """Remember the paths; no file is touched yet."""
+        if isinstance(paths, str | bytes) or not isinstance(paths, Iterable):
+            raise wrong("paths", paths, "a list of image files")
         self.paths = tuple(str(path) for path in paths)
 
     def __len__(self) -> int:
@@ -104,6 +106,8 @@ class ArrayImages:
 
     def __init__(self, images: Sequence[npt.NDArray[np.uint8]] | npt.NDArray[np.uint8], name: str) -> None:
         """Keep the arrays by reference; `name` is what error messages call them."""
+        if not isinstance(images, Sequence | np.ndarray):
+            raise wrong("images", images, "an array, or a list of arrays")
         self.images = images
         self.name = name
         for index in range(1 if isinstance(images, np.ndarray) and len(images) else len(images)):
@@ -179,11 +183,16 @@ class Split(Sequence[Sample]):
     ) -> None:
         """Take the images of `source` at `indices` (all by default), each with its label."""
         chosen = range(len(source)) if indices is None else tuple(indices)
-        if len(chosen) != len(labels):
-            raise InputError(f"{len(labels)} labels were given for {len(chosen)} images; give one for each")
+        try:
+            self._labels = tuple(map(int, labels))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise wrong("labels", labels, "a whole number for each image") from error
+        if len(chosen) != len(self._labels):
+            raise InputError(
+                f"{len(self._labels)} labels were given for {len(chosen)} images; give one for each"
+            )
         self._source = source
         self._indices: Sequence[int] = chosen
-        self._labels = tuple(int(label) for label in labels)
 
     @classmethod
     def from_files(cls, paths: Iterable[Path | str], labels: Sequence[int]) -> "Split":
@@ -377,6 +386,8 @@ def _missing(path: str) -> InputError:
 
 def _check_array(array: npt.NDArray[np.uint8], where: str) -> None:
     """Refuse arrays that are not images."""
+    if not isinstance(array, np.ndarray):
+        raise wrong(where, array, "a numpy array of uint8")
     if array.dtype != np.uint8 or not (array.ndim == 2 or (array.ndim == 3 and array.shape[2] == 3)):
         raise InputError(
             f"{where} is {array.dtype} of shape {array.shape}; give uint8 of shape (H, W, 3) or (H, W)"

@@ -77,7 +77,7 @@ def _read_csv(path: Path) -> list[dict[str, Any]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = list(csv.DictReader(file, strict=True))
-    except (UnicodeDecodeError, csv.Error) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} is not a readable CSV file ({error}); save it as UTF-8 CSV") from error
     for number, row in enumerate(rows):
         if None in row or None in row.values():

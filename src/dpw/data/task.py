@@ -13,7 +13,16 @@ from dpw.data.prompts import DEFAULT_TEMPLATE, spell
 from dpw.data.protocol import get_protocol
 from dpw.data.split import Sample, Split
 from dpw.data.table_task import TableColumns, read_table
-from dpw.errors import InputError
+from dpw.errors import (
+    InputError,
+    a_number,
+    a_path,
+    a_text,
+    a_whole_number,
+    named_texts,
+    some_texts,
+    wrong,
+)
 
 __all__ = ["DEFAULT_TEMPLATES", "Sample", "Split", "Task"]
 
@@ -56,8 +65,14 @@ class Task:
     protocol: str = "coop"
 
     def __post_init__(self) -> None:
-        """Refuse names, templates and labels that no method could use."""
+        """Refuse names, templates and labels that no method could use; lists become tuples."""
+        a_text(self.name, "name")
         get_protocol(self.protocol)
+        for field in ("classes", "templates"):
+            object.__setattr__(self, field, some_texts(getattr(self, field), field))
+        for part, split in {"train": self.train, "val": self.val, "test": self.test}.items():
+            if not isinstance(split, Split) and not (split is None and part != "train"):
+                raise wrong(part, split, "a Split, such as Split.from_files(paths, labels)")
         if problems := structural_problems(self.content(), self.templates):
             raise InputError(problems[0])
 
@@ -67,7 +82,7 @@ class Task:
         task = cls(
             name=content.name,
             classes=tuple(content.classes),
-            templates=tuple(templates),
+            templates=some_texts(templates, "templates"),
             protocol=protocol,
             train=content.splits["train"],
             val=content.splits.get("val"),
@@ -124,11 +139,11 @@ class Task:
             (('blue', 'red'), 14, 2, 4)
         """
         content = read_folder(
-            Path(path),
-            name=name,
-            class_names=class_names or {},
-            fractions=(val_fraction, test_fraction),
-            seed=seed,
+            a_path(path, "path"),
+            name=_name(name),
+            class_names=_renamed(class_names),
+            fractions=_fractions(val_fraction, test_fraction),
+            seed=a_whole_number(seed, "seed"),
         )
         return cls.from_content(content, templates=templates, protocol=protocol)
 
@@ -168,11 +183,14 @@ class Task:
             >>> len(task.train), len(task.test)
             (0, 10)
         """
-        content = read_whole_folder(Path(path), name=name, class_names=class_names or {})
-        splits = content.splits
-        return cls(
-            content.name, content.classes, tuple(templates), splits["train"], None, splits["test"], protocol
+        content = read_whole_folder(
+            a_path(path, "path"),
+            name=_name(name),
+            class_names=_renamed(class_names),
         )
+        train, test = content.splits["train"], content.splits["test"]
+        prompts = some_texts(templates, "templates")
+        return cls(content.name, content.classes, prompts, train, None, test, protocol)
 
     @classmethod
     def from_table(
@@ -224,15 +242,16 @@ class Task:
             >>> task.name, task.classes
             ('colours', ('blue', 'red'))
         """
+        columns = some_texts((path_column, label_column, split_column), "path, label or split_column")
         content = read_table(
-            Path(path),
-            name=name,
-            root=None if root is None else Path(root),
-            columns=TableColumns(path_column, label_column, split_column),
-            classes=classes,
-            class_names=class_names or {},
-            fractions=(val_fraction, test_fraction),
-            seed=seed,
+            a_path(path, "path"),
+            name=_name(name),
+            root=None if root is None else a_path(root, "root"),
+            columns=TableColumns(*columns),
+            classes=None if classes is None else some_texts(classes, "classes"),
+            class_names=_renamed(class_names),
+            fractions=_fractions(val_fraction, test_fraction),
+            seed=a_whole_number(seed, "seed"),
         )
         return cls.from_content(content, templates=templates, protocol=protocol)
 
@@ -289,12 +308,20 @@ class Task:
             >>> task.classes, len(task.train)
             (('blue', 'red'), 2)
         """
-        cache = None if cache_folder is None else Path(cache_folder)
-        columns = (image_column, label_column)
-        choice = HubChoice(config, *columns, train_split, val_split, test_split, cache, allow_download)
-        renamed, fractions = class_names or {}, (val_fraction, test_fraction)
+        for what in (config, val_split, test_split):
+            a_text(what or "", "config, val_split or test_split")
+        columns = (a_text(image_column, "image_column"), a_text(label_column, "label_column"))
+        train, cache = a_text(train_split, "train_split"), None
+        if cache_folder is not None:
+            cache = a_path(cache_folder, "cache_folder")
+        choice = HubChoice(config, *columns, train, val_split, test_split, cache, allow_download)
         content = read_dataset(
-            str(source), name=name, choice=choice, class_names=renamed, fractions=fractions, seed=seed
+            str(a_path(source, "source")),
+            name=_name(name),
+            choice=choice,
+            class_names=_renamed(class_names),
+            fractions=_fractions(val_fraction, test_fraction),
+            seed=a_whole_number(seed, "seed"),
         )
         return cls.from_content(content, templates=templates, protocol=protocol)
 
@@ -321,3 +348,18 @@ class Task:
             "templates": list(self.templates),
             **{split: len(images) for split, images in self.splits().items()},
         }
+
+
+def _name(name: Any) -> str | None:
+    """A name that was given, or None for that of the source."""
+    return None if name is None else a_text(name, "name")
+
+
+def _renamed(class_names: Any) -> dict[str, str]:
+    """What some classes are called, by their folder or label."""
+    return {} if class_names is None else named_texts(class_names, "class_names")
+
+
+def _fractions(val: Any, test: Any) -> tuple[float, float]:
+    """Shares of images; how big both may be together is asked where they are used."""
+    return a_number(val, "val_fraction"), a_number(test, "test_fraction")

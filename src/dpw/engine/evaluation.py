@@ -19,6 +19,7 @@ from dpw.engine.feeding import SplitImages
 from dpw.errors import InputError, Interrupted
 from dpw.methods.base import LearnedTask, Method
 from dpw.methods.candidates import Candidates, ClassGroup
+from dpw.methods.trial import refusing_unfit
 
 ABSENT = -1  # in place of an index: the class is no candidate
 TIE = 1e-5  # relative difference below which two logits are equal
@@ -140,7 +141,7 @@ def task_test_split(task: Task) -> Split:
 
 def logits_of(method: Method, images: Images, candidates: Candidates) -> Tensor:
     """Logits `(B, C)` of every candidate, on the host."""
-    with torch.inference_mode():
+    with torch.inference_mode(), refusing_unfit(f"this model of method {method.name!r}"):
         return method.logits(images, candidates).float().cpu()
 
 

@@ -15,6 +15,7 @@ from dpw.errors import InputError
 from dpw.methods.base import Method
 from dpw.methods.candidates import Candidates
 from dpw.methods.routing.route import Route
+from dpw.methods.trial import refusing_unfit
 
 BATCH = 64
 UNKNOWN = "unknown"
@@ -91,6 +92,14 @@ def predict_pixels(
     method: Method, pixels: Tensor, names: list[str], candidates: Candidates, top: int, unknown: float | None
 ) -> list[Prediction]:
     """Predictions for a batch of pixels."""
+    with refusing_unfit(f"this model of method {method.name!r}"):
+        return _answers(method, pixels, names, candidates, top, unknown)
+
+
+def _answers(
+    method: Method, pixels: Tensor, names: list[str], candidates: Candidates, top: int, unknown: float | None
+) -> list[Prediction]:
+    """What the method says, in words."""
     method.eval()
     images, tasks = Images.of(pixels), method.task_names
     with torch.inference_mode(), BatchInvariance():

@@ -10,7 +10,7 @@ from dpw.data.pixels import PixelCache
 from dpw.data.prompts import DEFAULT_TEMPLATE
 from dpw.engine.embedding import image_features, text_features
 from dpw.engine.prediction import Prediction, predict_images
-from dpw.errors import InputError
+from dpw.errors import InputError, a_text
 from dpw.methods import Candidates, Method
 from dpw.methods.candidates import among_given, refuse_impossible
 
@@ -235,7 +235,7 @@ class Predictor:
         """
         single = is_one_image(images)
         wanted = [images] if single else several_images(images)
-        features = image_features(self.method, self.cache, wanted, task)
+        features = image_features(self.method, self.cache, wanted, _task(task))
         return features[0] if single else features
 
     def embed_texts(self, texts: str | Iterable[str], *, task: str | None = None) -> Tensor:
@@ -262,5 +262,10 @@ class Predictor:
         wanted = [texts] if isinstance(texts, str) or not isinstance(texts, Iterable) else list(texts)
         if wrong := [text for text in wanted if not isinstance(text, str)]:
             raise InputError(f"{wrong[0]!r} is no text; give words in quotes, or a list of such")
-        features = text_features(self.method, wanted, task)
+        features = text_features(self.method, wanted, _task(task))
         return features[0] if isinstance(texts, str) else features
+
+
+def _task(name: Any) -> str | None:
+    """The name of a task that somebody asks for, or None."""
+    return None if name is None else a_text(name, "task")

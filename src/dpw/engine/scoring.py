@@ -14,7 +14,7 @@ from dpw.engine.calibration import Calibration, auroc, calibration, share_below,
 from dpw.engine.evaluation import task_test_split
 from dpw.engine.prediction import Prediction
 from dpw.engine.predictor import Predictor
-from dpw.errors import InputError
+from dpw.errors import InputError, a_number
 
 TOP = 5
 Watch = Callable[[Iterable[Prediction], Callable[[], int]], Iterator[Prediction]]
@@ -129,7 +129,7 @@ def score_folder(
     watch: Watch = _unwatched,
 ) -> FolderScore:
     """Ask for every image of a folder once and count; `ContinualCLIP.evaluate_folder` says more."""
-    if not 0 < level < 1:
+    if not 0 < a_number(level, "level") < 1:
         raise InputError(f"level = {level} must lie between 0 and 1, such as 0.05")
     task = Task.for_testing(folder)
     question = predictor.question(classes, template)

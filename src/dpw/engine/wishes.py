@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dpw.errors import InputError
+from dpw.errors import InputError, a_number, a_whole_number
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Wishes:
 
 def refuse_impossible(wishes: Wishes, seed: int, checkpoint_seconds: float) -> None:
     """Refuse numbers that no training can have."""
-    if not isinstance(seed, int) or seed < 0:
-        raise InputError(f"seed is {seed!r}; give a whole number that is not negative")
-    if not checkpoint_seconds >= 0:
-        raise InputError(f"checkpoint_seconds is {checkpoint_seconds!r}; give a number of seconds")
+    a_whole_number(seed, "seed", 0)
+    a_number(checkpoint_seconds, "checkpoint_seconds", 0)
     for key, value in {**wishes.given(), "time_limit": wishes.time_limit}.items():
-        if not value > 0:
+        if a_number(value, key) <= 0:
             raise InputError(f"{key} must be above 0, not {value}")
+    for key in ("steps", "epochs", "batch_size"):
+        a_whole_number(wishes.given().get(key, 1), key)
     if wishes.steps is not None and wishes.epochs is not None:
         raise InputError("give steps or epochs, not both: one follows from the other")

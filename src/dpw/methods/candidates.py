@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dpw.data.prompts import DEFAULT_TEMPLATE, is_text, readable, spell
-from dpw.errors import InputError
+from dpw.errors import InputError, a_number, some_texts
 
 LONGEST = 1000  # letters of a class name or template that somebody gives: far more than 77 tokens
 
@@ -78,8 +78,8 @@ def among_given(classes: Sequence[str], template: str) -> Candidates:
     """Choose between classes that somebody names; each once, in a template with one place for the name."""
     if isinstance(classes, str):
         raise InputError(f"classes is the single text {classes!r}; give a list, as in [{classes!r}]")
-    names = tuple(classes)
-    if not all(isinstance(name, str) and name for name in names):
+    names = some_texts(classes, "classes")
+    if not all(names):
         raise InputError(f"classes is {list(names)!r:.80}; give a list of names, such as ['crow', 'swan']")
     if not names or len(set(names)) != len(names):
         raise InputError(f"give at least one class and each only once, not {list(names)!r:.200}")
@@ -99,7 +99,7 @@ def refuse_impossible(top: int, unknown: float | None) -> None:
     """Refuse a number of classes to name, or a share of images, that cannot be."""
     if not isinstance(top, int) or isinstance(top, bool) or top < 1:
         raise InputError(f"top = {top!r} names no class; give a whole number of at least 1")
-    if unknown is not None and not 0 < unknown < 1:
+    if unknown is not None and not 0 < a_number(unknown, "unknown") < 1:
         raise InputError(f"unknown = {unknown} is no share of images: give one in (0, 1), such as 0.05")
 
 

@@ -13,7 +13,7 @@ from dpw.report.style import Picture, need_matplotlib, save_picture
 from dpw.report.tables import Table, as_csv
 from dpw.runs.gathering import Group, Section, read_runs, sections
 from dpw.runs.provenance import PROGRAM
-from dpw.storage.files import refuse_foreign_file, slug, write_bytes
+from dpw.storage.files import claim_folder, refuse_foreign_file, slug, write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,6 +53,7 @@ def write_report(runs: Sequence[str | Path], output: str | Path) -> Path:
     refuse_foreign_file(output, WRITTEN_BY)
     found = sections(read_runs([Path(run) for run in runs]))
     files = output.with_name(f"{output.stem}_files")
+    claim_folder(files, known=output.is_file())
     several = len(found) > 1
     chapters = [
         _Writer(files, section, f"{number}-" if several else "").chapter()

@@ -26,7 +26,7 @@ from dpw.report.style import (
 from dpw.report.tables import Cell, Table, as_csv, exact, shown
 from dpw.runs.provenance import PROGRAM
 from dpw.storage.csv_file import csv_line
-from dpw.storage.files import refuse_foreign_file, write_bytes
+from dpw.storage.files import claim_folder, refuse_foreign_file, write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,6 +70,7 @@ def write_evaluation(score: FolderScore, output: str | Path) -> Path:
         raise InputError(f"{output} does not end in .html: give the page a name such as evaluation.html")
     refuse_foreign_file(output, WRITTEN_BY)
     files = output.with_name(f"{output.stem}_files")
+    claim_folder(files, known=output.is_file())
     for table in _all_tables(score):
         write_bytes(files / f"{table.name}.csv", as_csv(table).encode())
     parts = [

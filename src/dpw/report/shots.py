@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpw.report.style import looks, new_figure, save_picture, style
+from dpw.report.style import MADE_BY, looks, new_figure, save_figure, style
 from dpw.runs.gathering import Spread, spread
 from dpw.storage import files
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NAME = "shots"  # of the picture and of the table
 SHOWN = {"last": "Last", "transfer": "Transfer"}
+COLUMNS = ["method", "shots", *SHOWN, *(f"{metric}_deviation" for metric in SHOWN)]
 
 Curve = dict[int, Spread]  # images of a class to an accuracy, mean and deviation over seeds
 
@@ -72,6 +73,13 @@ def _draw_curves(axis: "Axes", curves: Mapping[str, Curve]) -> None:
     axis.grid(axis="y")
 
 
+def refuse_foreign(folder: Path) -> None:
+    """Refuse to replace files of others that are called as the ones that `write_shots` writes."""
+    files.refuse_foreign_file(folder / f"{NAME}.csv", ",".join(COLUMNS).encode())
+    for kind in ("svg", "png"):
+        files.refuse_foreign_file(folder / f"{NAME}.{kind}", MADE_BY.encode())
+
+
 def write_shots(results: Sequence[Mapping[str, Any]], folder: Path) -> Path:
     """Write `shots.png`, `.svg` and `.csv` beside the runs; gives the picture.
 
@@ -82,10 +90,10 @@ def write_shots(results: Sequence[Mapping[str, Any]], folder: Path) -> Path:
     Raises:
         InputError: matplotlib is not installed.
     """
-    columns = ["method", "shots", *SHOWN, *(f"{metric}_deviation" for metric in SHOWN)]
+    refuse_foreign(folder)
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerow(COLUMNS)
     curves = {metric: shot_curves(results, metric) for metric in SHOWN}
     for method in curves["last"]:
         for shots in curves["last"][method]:
@@ -96,5 +104,7 @@ def write_shots(results: Sequence[Mapping[str, Any]], folder: Path) -> Path:
             ]
             writer.writerow([files.csv_cell(method), shots, *means, *deviations])
     files.write_bytes(folder / f"{NAME}.csv", table.getvalue().encode())
-    save_picture(draw_shots(results), folder, NAME, "Accuracy over images per class", "")
+    figure = draw_shots(results)
+    for kind in ("svg", "png"):
+        save_figure(figure, folder / f"{NAME}.{kind}")
     return folder / f"{NAME}.png"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpw.errors import InputError
 from dpw.storage import files
+from dpw.storage.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -181,6 +182,11 @@ def label_ticks(axis: "Axes", columns: Sequence[str] | None, rows: Sequence[str]
         axis.set_xticks(range(len(columns)), list(columns), rotation=40, ha="right", rotation_mode="anchor")
     if rows is not None:
         axis.set_yticks(range(len(rows)), list(rows))
+
+
+def claim_pictures(folder: Path, run: Path) -> None:
+    """Make a folder for the pictures of a run, or refuse one of others; the run's own is known."""
+    files.claim_folder(folder, known=folder == RunFolder(run).figures)
 
 
 def save_picture(

@@ -11,7 +11,7 @@ from pydantic import Field
 from dpw.benchmarks import LoadedBenchmark, load_benchmark
 from dpw.clip.pretrained import find_clip
 from dpw.engine.callbacks import TrainingCallback, never
-from dpw.errors import InputError
+from dpw.errors import InputError, a_number
 from dpw.methods.catalog import refuse_unknown
 from dpw.methods.config import Settings
 
@@ -61,6 +61,10 @@ class RunOptions:
     allow_download: bool = False  # whether a run that is resumed may fetch the CLIP it names
     reuse: Path | None = None  # a folder of learned tasks that runs in any order share
     patience: float = 0.0  # seconds to wait for another process that writes into the run's folder
+
+    def __post_init__(self) -> None:
+        """Refuse a time that is none."""
+        a_number(self.checkpoint_seconds, "checkpoint_seconds", 0)
 
 
 def default_model(benchmark: str) -> str | None:

@@ -5,6 +5,7 @@ Within a section, runs that differ only in their seed are one group.
 """
 
 import json
+import os
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -218,7 +219,7 @@ def find_runs(paths: Iterable[Path]) -> list[Path]:
         found += [one.path for one in inside]
     if not found:
         raise InputError("give at least one folder of a finished run")
-    return list({path.resolve(): path for path in found}.values())
+    return list({os.path.realpath(path): path for path in found}.values())
 
 
 def read_run(folder: Path) -> Run:

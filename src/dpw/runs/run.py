@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from dpw.engine.devices import is_main_process, with_threads
-from dpw.errors import InputError
+from dpw.errors import InputError, a_path, wrong
 from dpw.methods import METHODS
 from dpw.methods.config import build, stored
 from dpw.runs.benchmark_run import BenchmarkRun
@@ -70,6 +70,12 @@ def run_benchmark(
         >>> found["tasks"], found["accuracy"] == [found["zero_shot"]]
         (['signs'], True)
     """
+    a_path(benchmark, "benchmark")
+    folder = a_path(output, "output")
+    if not isinstance(settings or {}, Mapping):
+        raise wrong("settings", settings, "values by name, as in {'training.epochs': 3}")
+    if not isinstance(options, RunOptions | None):
+        raise wrong("options", options, "RunOptions")
     clip = default_model(str(benchmark)) if model is None else str(model)
     if clip is None:
         raise InputError("say which CLIP to use: model='openai/clip-vit-base-patch16', a folder, or 'mini'")
@@ -79,7 +85,7 @@ def run_benchmark(
     draws = {"shots": shots, "shot_lists": lists, "rebuild_splits": rebuild_splits}
     data = {"data_root": root, "protocol": protocol, "order": order, **draws}
     config = build(RunConfig, {"benchmark": str(benchmark), "seed": seed, **learned, **data})
-    return start_run(config, Path(output), options)
+    return start_run(config, folder, options)
 
 
 def start_run(config: RunConfig, folder: Path, options: RunOptions | None = None) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from typing import Any
 from dpw.errors import DpwError, InputError
 from dpw.storage import model_folder
 from dpw.storage.checkpoint import TrainingCheckpoint
+from dpw.storage.files import MAX_JSON
 from dpw.storage.run_folder import CLUSTER_FILE, RunFolder
+from dpw.storage.schema import ClusterContent, check_content
 
 SILENT = 30.0  # seconds after which nobody seems to be at work any more
 
@@ -95,11 +97,14 @@ def cluster_status(folder: Path) -> Mapping[str, Any] | None:
     `silent` are the seconds since then, once it should have said something again.
     """
     for place in (folder, folder.parent):
+        path = place / CLUSTER_FILE
         try:
-            content = json.loads((place / CLUSTER_FILE).read_text())
-        except (OSError, ValueError):
+            if not path.is_file() or path.stat().st_size > MAX_JSON:
+                continue
+            content = json.loads(path.read_text())
+            check_content(ClusterContent, content, path)
+        except (OSError, ValueError, TypeError, RecursionError):
             continue
-        if isinstance(content, dict) and "runs" in content:
-            silent = time.time() - float(content.get("at", 0))
-            return {**content, "silent": silent if silent > SILENT else None}
+        silent = time.time() - float(content["at"])
+        return {**content, "silent": silent if silent > SILENT else None}
     return None

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from dpw.clip.pretrained import HUB_NAME, embedded_name
-from dpw.errors import InputError
+from dpw.errors import DamagedFileError, InputError
 from dpw.learner import ContinualCLIP
 from dpw.serving.card import model_card
 from dpw.storage import files, model_folder
 from dpw.storage.hub import WANTED, hub_model
+from dpw.storage.model_json import FILE, entries_of, read_model
 
 RESULTS = "results.json"
 
@@ -115,8 +116,20 @@ def _results(folder: Path) -> dict[str, Any] | None:
     return files.read_json(path, "dpw run") if path.is_file() else None
 
 
+def _named_there(name: str) -> list[str]:
+    """The tensor files that the model on the hub names: of all files there only these are ours to remove."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError
+
+    try:
+        there = Path(hf_hub_download(name, FILE)).parent
+        return [str(entry["file"]) for entry in entries_of(read_model(there))]
+    except (EntryNotFoundError, DamagedFileError):
+        return []
+
+
 def _upload(folder: Path, name: str, private: bool) -> str:
-    """Send a folder in one commit; tensor files that it does not have any more are removed there."""
+    """Send a folder in one commit; tensor files that the model there named and no longer names go."""
     from huggingface_hub import HfApi
 
     try:
@@ -126,7 +139,7 @@ def _upload(folder: Path, name: str, private: bool) -> str:
             repo_id=name,
             folder_path=folder,
             allow_patterns=[*WANTED, "README.md"],
-            delete_patterns=["*.safetensors"],
+            delete_patterns=_named_there(name),
             commit_message="Model by dpw",
         )
     except Exception as error:

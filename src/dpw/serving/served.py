@@ -1,6 +1,5 @@
 """A model that answers over HTTP: loaded whole, its text features filled, told apart by a revision."""
 
-import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from dpw.errors import InputError
 from dpw.learner import ContinualCLIP
 from dpw.methods.candidates import Candidates
 from dpw.methods.parts.weighted import WeightedAnswers
+from dpw.storage import files
 from dpw.storage.model_json import FILE, is_model
 
 FOREIGN = 256  # lists of classes given by clients whose text features are kept
@@ -179,4 +179,6 @@ def revision_of(source: Path) -> str:
     """A short name for the state of a model folder; `clip` for what is none."""
     if not is_model(source):
         return "clip"
-    return hashlib.sha256((source / FILE).read_bytes()).hexdigest()[:16]
+    if (source / FILE).stat().st_size > files.MAX_JSON:
+        return "too large"  # reading it says so
+    return files.file_digest(source / FILE)[:16]

@@ -18,6 +18,7 @@ KIND = "dpw-progress"
 PLAN_KIND, PLAN_FILE = "dpw-plan", "plan.json"
 FILE = "progress.json"
 DATA = "images and labels (SHA-256)"  # the key of an identity that earlier versions did not write
+REMEDY = "use the old settings and data, or drop what was begun (dpw learn --discard-unfinished)"
 CLIP_SETTINGS = "CLIP settings"  # part of the identity that checkpoints of earlier versions lack
 
 
@@ -61,6 +62,17 @@ class TrainingCheckpoint:
         """Whether a training was saved and not yet finished."""
         return self.path.exists()
 
+    @property
+    def planned(self) -> bool:
+        """Whether a training was written down, however far it came."""
+        return self.exists or (self.folder / PLAN_FILE).exists()
+
+    def refuse_foreign(self) -> None:
+        """Refuse to drop files that dpw did not write."""
+        for path, kind in ((self.path, KIND), (self.folder / PLAN_FILE, PLAN_KIND)):
+            if not files.is_own(path, kind.encode()):
+                raise InputError(f"{path} was not written by dpw: move it elsewhere")
+
     def save(
         self,
         position: Position,
@@ -93,8 +105,7 @@ class TrainingCheckpoint:
         content = self.read()
         unsaid = {key: self.identity.get(key) for key in (DATA, CLIP_SETTINGS)}
         stored = unsaid | content["identity"]
-        drop = "use the old settings and data, or drop what was begun (dpw learn --discard-unfinished)"
-        refuse_differences(self.path, stored, self.identity, drop)
+        refuse_differences(self.path, stored, self.identity, REMEDY)
         try:
             entries = content["tensors"]
             best = files.read_tensors(self.folder, entries["best"]) if "best" in entries else None
@@ -129,16 +140,21 @@ class TrainingCheckpoint:
         content = files.read_json(path, "training plan")
         if not self.exists and content["identity"] != self.identity:
             return None
-        refuse_differences(path, content["identity"], self.identity)
+        refuse_differences(path, content["identity"], self.identity, REMEDY)
         return dict(content["plan"])
 
     def clear(self) -> None:
-        """Remove the state: the training is finished and saved elsewhere, or nobody wants it any more."""
+        """Remove the state: the training is finished and saved elsewhere, or nobody wants it any more.
+
+        Files of the same names that dpw did not write stay.
+        """
         if not self.folder.is_dir():
             return
         with writing(self.folder):
-            files.commit(self.path, None, [], self._entries())
-            (self.folder / PLAN_FILE).unlink(missing_ok=True)
+            if files.is_own(self.path, KIND.encode()):
+                files.commit(self.path, None, [], self._entries())
+            if files.is_own(self.folder / PLAN_FILE, PLAN_KIND.encode()):
+                (self.folder / PLAN_FILE).unlink(missing_ok=True)
 
     def _entries(self) -> list[dict[str, Any]]:
         """The tensor files of the stored state; none where there is no state that can be read."""

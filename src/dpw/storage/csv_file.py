@@ -79,7 +79,9 @@ class CsvFile:
             raise self._refused(error) from error
 
     def _open(self, mode: str) -> Any:
-        """The file, or why not."""
+        """The file, or why not; a pipe would be waited for."""
+        if self.path.exists() and not self.path.is_file() and not self.path.is_dir():
+            raise StorageError(f"cannot use {self.path}: it is a pipe or a device; choose another file")
         try:
             return self.path.open(mode)
         except OSError as error:

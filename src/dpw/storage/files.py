@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # torch takes seconds, and most commands read only JSON
 FORMAT = 1
 AGED = 2 * 10**9  # nanoseconds; file systems tell times apart by milliseconds, some by two seconds
 MAX_JSON = 64_000_000  # bytes of a JSON file; a model of ten thousand tasks has a tenth of that
+OWN_FOLDER = ".dpw-made"  # in every folder of pictures and tables that dpw made
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 Entries = Sequence[Mapping[str, Any]]
 
@@ -66,21 +67,47 @@ def refuse_foreign_file(path: Path, mark: bytes) -> None:
 
     Whoever is about to compute for long asks before, so the folder must be there or be possible as well.
     """
-    try:
-        if path.is_file() and path.stat().st_size:
-            with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-                own = content.find(mark) >= 0
-        else:
-            own = path.is_file() or not path.exists()
-    except OSError as error:
-        raise StorageError(_why_not_written(path, error), error.errno) from error
-    if not own:
+    if not is_own(path, mark):
         raise InputError(
             f"{path} is there already and dpw did not write it: remove it or choose another name"
         )
     folder = next(above for above in path.absolute().parents if above.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise StorageError(f"cannot write {path}: {folder} cannot be written to; choose another folder")
+
+
+def is_own(path: Path, mark: bytes) -> bool:
+    """Whether no file of others is at a path: it bears the mark of what dpw writes, is empty or not there."""
+    try:
+        if not path.is_file() or not path.stat().st_size:
+            return path.is_file() or not path.exists()
+        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+            return content.find(mark) >= 0
+    except OSError as error:
+        raise StorageError(_why_not_written(path, error), error.errno) from error
+
+
+def claim_folder(folder: Path, known: bool = False) -> None:
+    """Make a folder for many files, or refuse one of others, in which names might be replaced.
+
+    `known` says that dpw has made it, which a mark in it says otherwise.
+    """
+    mark = folder / OWN_FOLDER
+    try:
+        if not known and folder.is_dir() and not mark.exists() and any(folder.iterdir()):
+            raise InputError(
+                f"{folder} is there already and dpw did not make it: move it or choose another name"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+    except OSError as error:
+        raise StorageError(_why_not_written(folder, error), error.errno) from error
+
+
+def refuse_link(path: Path) -> None:
+    """Refuse to write into a folder or file inside another one that is a link: it may lead anywhere."""
+    if path.is_symlink():
+        raise InputError(f"{path} is a link: refused, put what it leads to in its place")
 
 
 def csv_cell(value: Any) -> Any:
@@ -292,7 +319,8 @@ def _in_hub_cache(path: Path) -> bool:
     """Whether a link is one of the hub's own cache: `MODEL/snapshots/REVISION/FILE` to `MODEL/blobs/HASH`."""
     model = path.parent.parent.parent
     in_snapshot = path.parent.parent.name == "snapshots"
-    return in_snapshot and path.resolve().parent == (model / "blobs").resolve()
+    inside = Path(os.path.realpath(path)).parent == Path(os.path.realpath(model / "blobs"))
+    return in_snapshot and inside
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:

@@ -1,5 +1,8 @@
 """Models of ours on the hub: whether a name means one, and its folder in the hub's own cache."""
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from dpw.clip.pretrained import HUB_NAME
@@ -21,7 +24,8 @@ def hub_model(source: str | Path, revision: str | None = None) -> Path | None:
     from huggingface_hub import hf_hub_download, snapshot_download
 
     try:
-        hf_hub_download(name, FILE, revision=revision)
+        with _quiet():
+            hf_hub_download(name, FILE, revision=revision)
     except Exception:
         return None
     try:
@@ -29,3 +33,15 @@ def hub_model(source: str | Path, revision: str | None = None) -> Path | None:
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
         raise InputError(f"cannot fetch all of {name!r} from the hub ({reason}): try again") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the hub's word about every try off the terminal: whoever asked says in one sentence what came."""
+    log = logging.getLogger("huggingface_hub")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)

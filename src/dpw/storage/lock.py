@@ -12,6 +12,7 @@ import json
 import os
 import re
 import socket
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -138,7 +139,8 @@ class FolderLock:
             if TEMPORARY.fullmatch(path.name):
                 self.written.discard(name)
                 with suppress(OSError):
-                    path.unlink(missing_ok=True)
+                    if Path(os.path.realpath(path.parent)).is_relative_to(self.folder):  # no link leads out
+                        path.unlink(missing_ok=True)
         self._write_journal()
 
     def _write_journal(self) -> None:
@@ -155,10 +157,16 @@ class FolderLock:
     def _open(self, flags: int) -> int:
         """Open the lock file itself, never what a link at its place leads to."""
         try:
-            return os.open(self.path, flags | getattr(os, "O_NOFOLLOW", 0), 0o644)
-        except FileExistsError:
+            descriptor = os.open(self.path, flags | getattr(os, "O_NOFOLLOW", 0), 0o644)
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return descriptor
+            os.close(descriptor)
+            raise StorageError(f"{self.path} is a pipe or a device: remove it")
+        except (FileExistsError, StorageError):
             raise
         except OSError as error:
+            if self.path.is_symlink() or self.path.is_dir():
+                raise StorageError(f"{self.path} is a link or a folder: remove it", error.errno) from error
             raise StorageError(
                 f"cannot write {self.folder}: {error.strerror or error}; mend its rights or choose another",
                 error.errno,
@@ -246,8 +254,8 @@ def _is_at(descriptor: int, path: Path) -> bool:
 def _busy(folder: Path, holder: Any) -> str:
     """Who writes into a folder, as far as it is known."""
     known = holder if isinstance(holder, dict) else {}
-    since = f" since {known['since']}" if "since" in known else ""
-    who = f"process {known.get('pid', '?')} on {known.get('host', 'an unknown machine')}"
+    since = f" since {known['since']!s:.20}" if "since" in known else ""
+    who = f"process {known.get('pid', '?')!s:.20} on {known.get('host', 'an unknown machine')!s:.80}"
     return f"{folder} is being written by {who}{since}: wait until it has ended, or choose another folder"
 
 

@@ -6,7 +6,9 @@ task its classes, templates and the file with its tensors. A single task is expo
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,12 @@ from dpw.errors import DamagedFileError, InputError
 from dpw.methods import METHODS, LearnedTask, Method, MethodConfig
 from dpw.methods.bank import StoredTask
 from dpw.methods.config import stored
+from dpw.methods.trial import try_answering
 from dpw.storage import files
 from dpw.storage.checkpoint import refuse_differences
 from dpw.storage.lock import writing
 from dpw.storage.model_json import (
+    FILE,
     KIND,
     TASK_FILE,
     commit,
@@ -64,8 +68,10 @@ def save_model(method: Method, folder: Path, extra: Mapping[str, Any] | None = N
     """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file: choose a folder for the model")
+    files.refuse_foreign_file(folder / FILE, KIND.encode())
     shared = method.shared_state()
     with writing(folder):
+        _refuse_losing_tasks(method, folder)
         content = {
             **header(method),
             **(extra or {}),
@@ -77,6 +83,41 @@ def save_model(method: Method, folder: Path, extra: Mapping[str, Any] | None = N
             ],
         }
         commit(folder, content)
+        _remember(method, folder, _state(folder))
+
+
+# What the JSON of a folder was when a method was read from there or written to it.
+_STATES: WeakKeyDictionary[Method, dict[str, str]] = WeakKeyDictionary()
+
+
+def _state(folder: Path) -> str:
+    """The state of a model's folder; empty where it cannot be read."""
+    with suppress(OSError):
+        small = is_model(folder) and (folder / FILE).stat().st_size <= files.MAX_JSON
+        return files.file_digest(folder / FILE) if small else ""
+    return ""
+
+
+def _remember(method: Method, folder: Path, state: str) -> None:
+    """Note the state of a folder that a method has in memory."""
+    _STATES.setdefault(method, {})[os.path.realpath(folder)] = state
+
+
+def _refuse_losing_tasks(method: Method, folder: Path) -> None:
+    """Refuse to save over a model with tasks that this one never knew, as another writer's may be."""
+    known = _STATES.get(method, {}).get(os.path.realpath(folder))
+    if not is_model(folder) or known == _state(folder):
+        return
+    try:
+        there = [str(task["name"]) for task in read_model(folder)["tasks"]]
+    except DamagedFileError:  # nothing of it can be read any more
+        return
+    lost = [name for name in there if name not in method.task_names]
+    if lost:
+        raise InputError(
+            f"{folder} has learned {', '.join(lost)}, which this model does not know and would remove: load "
+            "it and learn there, or save to another folder"
+        )
 
 
 # The file that a module was written to, which tensors it had then, and the file as it was left.
@@ -127,12 +168,14 @@ def load_model(folder: Path, create: Callable[[type[Method], MethodConfig, str],
     `create(kind, config, reference)` makes the method without tasks on its CLIP, which must be the one that
     the model was learned on; `reference` says where that one was found.
     """
+    state = _state(folder)  # before it is read, for it may change between
     content = read_model(folder)
     kind = _method_class(folder, content)
     config = stored(kind.config_class, content["method"]["config"])
     method = create(kind, config, content["backbone"]["reference"])
     check_backbone(folder, content["backbone"], method)
     _fill(method, folder, content)
+    _remember(method, folder, state)
     return method.eval()
 
 
@@ -255,6 +298,7 @@ def _try(source: Path, given: Mapping[str, Any], clip: str | Path) -> None:
     _fill(method, source, given)
     for task in method.bank.stored():
         task.source.read()  # all of it: a stranger's tensors may not be finite
+    try_answering(method, str(source))
 
 
 def header(method: Method) -> dict[str, Any]:

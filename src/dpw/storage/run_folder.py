@@ -164,7 +164,7 @@ class RunFolder:
         for name, row in zip(content["tasks"], content["accuracy"], strict=True):
             writer.writerow([files.csv_cell(name), *row])
         path, wanted = self.path / "accuracy.csv", table.getvalue().encode()
-        if not path.is_file() or path.read_bytes() != wanted:
+        if not path.is_file() or path.stat().st_size != len(wanted) or path.read_bytes() != wanted:
             files.write_bytes(path, wanted)
 
     def checked_results(self) -> dict[str, Any]:
@@ -189,7 +189,12 @@ class RunFolder:
         return content
 
     def refuse_incomplete(self) -> None:
-        """Refuse a run whose files lack what is needed to go on with it, or to show what it found."""
+        """Refuse a run whose files lack what is needed to go on with it, or to show what it found.
+
+        Its folders must be its own: where a link leads, nothing is written.
+        """
+        for folder in (self.model, self.checkpoint, self._zero_shot.parent):
+            files.refuse_link(folder)
         if self.started:
             check_content(RunContent, self.read_run(), self._run)
         for index, row in enumerate(self.read_rows()):

@@ -119,7 +119,7 @@ class ResultsContent(_Part):
     method: Name
     preset: Name
     benchmark: Name
-    setting: Literal["task-incremental", "class-incremental"]
+    setting: Literal["task-incremental", "class-incremental", "cross-domain"]
     protocol: Name
     model: Name
     seed: Count
@@ -133,6 +133,37 @@ class ResultsContent(_Part):
     decision: str | None
     versions: dict[str, str]
     seconds: dict[str, float]
+
+
+class _ClusterRun(_Part):
+    """One of the runs that a cluster works on."""
+
+    folder: Name
+    stage: Name
+    parts: dict[str, Annotated[list[int], Field(min_length=2, max_length=2)]]
+    why: str | None = None
+
+
+class _ClusterJob(_Part):
+    """A part of a run; who has begun it says where."""
+
+    kind: Name
+    part: str = ""
+    run: str = ""
+    node: str | None = None
+    pid: int = 0
+    step: int = 0
+    steps: int | None = None
+
+
+class ClusterContent(_Part):
+    """How far a cluster is, as it last said."""
+
+    at: Annotated[float, Field(allow_inf_nan=False)]
+    slots: Count = 0
+    left: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    runs: list[_ClusterRun]
+    jobs: list[_ClusterJob]
 
 
 def check_content(

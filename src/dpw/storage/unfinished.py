@@ -4,6 +4,7 @@ from pathlib import Path
 
 from dpw.errors import DamagedFileError, InputError
 from dpw.storage.checkpoint import DATA, TrainingCheckpoint
+from dpw.storage.files import refuse_link
 from dpw.storage.lock import is_own_name
 from dpw.storage.model_json import is_model, read_model
 
@@ -12,7 +13,8 @@ DROP = "--discard-unfinished"
 
 
 def refuse_foreign(folder: Path) -> None:
-    """Refuse to make a model of a folder in which something else lies."""
+    """Refuse to make a model of a folder in which something else lies, or to train where a link leads."""
+    refuse_link(folder / FOLDER)
     if not folder.is_dir() or is_model(folder):
         return
     for path in folder.iterdir():
@@ -25,12 +27,13 @@ def refuse_foreign(folder: Path) -> None:
 def discard(folder: Path) -> str:
     """Drop the unfinished training of a model folder and say what it was."""
     state = TrainingCheckpoint(folder / FOLDER, {})
-    if not state.exists:
+    if not state.planned:
         raise InputError(f"{folder} has no unfinished training: leave {DROP} out")
+    state.refuse_foreign()
     try:
         name = str(state.read()["identity"].get("task name"))
     except DamagedFileError:
-        name = "a damaged one"
+        name = "a damaged one" if state.exists else "a task of which nothing was saved"
     remove(folder)
     return name
 
