@@ -1,6 +1,7 @@
 """Who is answered together with whom."""
 
 import asyncio
+import time
 from collections import deque
 from types import SimpleNamespace
 
@@ -98,3 +99,51 @@ def test_the_queue_has_a_limit():
         return refused.value.seconds
 
     assert asyncio.run(scenario()) == 1
+
+
+async def ask_again_and_again(batcher, model, number, times, pause=0.0):
+    """A client that asks one image after another."""
+    for _ in range(times):
+        await asyncio.sleep(pause)
+        batcher.reserve(1)
+        try:
+            assert await batcher.answer(model, Question(), images(number), [str(number)]) == [
+                (str(number), number)
+            ]
+        finally:
+            batcher.release(1)
+
+
+def test_those_who_were_answered_together_ask_together_again():
+    class Slow(Model):
+        """The first batch takes until all clients have asked."""
+
+        def answer(self, pixels, names, question):
+            while not self.sizes and batcher.accepted < 8:
+                time.sleep(0.001)
+            return super().answer(pixels, names, question)
+
+    async def scenario():
+        nonlocal batcher
+        batcher = Batcher(most=64, wait=0.5, room=100)
+        batcher.start()
+        clients = (ask_again_and_again(batcher, model, n, 4, pause=n / 1000) for n in range(8))
+        await asyncio.gather(*clients)
+        await batcher.stop()
+
+    model, batcher = Slow(), None
+    asyncio.run(scenario())
+    assert model.sizes == [1, 8, 8, 8, 7]  # the first has asked once more than the others, and is done
+
+
+def test_somebody_who_is_alone_waits_for_nobody():
+    async def scenario():
+        batcher = Batcher(most=64, wait=60, room=100)
+        batcher.start()
+        async with asyncio.timeout(30):
+            await ask_again_and_again(batcher, model, 1, 10)
+        await batcher.stop()
+
+    model = Model()
+    asyncio.run(scenario())
+    assert model.sizes == [1] * 10

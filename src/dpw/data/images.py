@@ -17,6 +17,7 @@ class Images:
         self._size = size
         self.keys = keys
         self._found: dict[str, Tensor] = {}
+        self._taken: tuple[Images, list[int]] | None = None  # the batch these are some rows of
 
     @classmethod
     def of(cls, pixels: Tensor, keys: Sequence[str] | None = None) -> "Images":
@@ -34,10 +35,15 @@ class Images:
     def take(self, rows: Sequence[int]) -> "Images":
         """Some of the images, in the given order."""
         keys = None if self.keys is None else [self.keys[row] for row in rows]
-        return Images(lambda chosen: self._load([rows[index] for index in chosen]), len(rows), keys)
+        some = Images(lambda chosen: self._load([rows[index] for index in chosen]), len(rows), keys)
+        some._taken = self, list(rows)
+        return some
 
-    def once(self, name: str, compute: Callable[[], Tensor]) -> Tensor:
-        """What was computed for these images under a name, or compute it now."""
+    def once(self, name: str, compute: Callable[["Images"], Tensor]) -> Tensor:
+        """What is computed once under a name for the whole batch, of which these images may be some rows."""
+        if self._taken is not None:
+            batch, rows = self._taken
+            return batch.once(name, compute)[rows]
         if name not in self._found:
-            self._found[name] = compute()
+            self._found[name] = compute(self)
         return self._found[name]

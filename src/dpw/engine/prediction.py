@@ -1,7 +1,7 @@
 """Answers about single images: class, task and how sure a method is of both."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -59,7 +59,7 @@ class Prediction:
             >>> Prediction("a.jpg", error="a.jpg is no image").as_json()["error"]
             'a.jpg is no image'
         """
-        values = asdict(self)
+        values = dict(vars(self))
         return {"image": values.pop("image"), "class": values.pop("label"), **values}
 
 

@@ -354,11 +354,12 @@ class Method(nn.Module, ABC):
     def frozen_features(self, images: Images) -> Tensor:
         """Normalised features of plain CLIP, which routers look at; once for every batch."""
 
-        def compute(rows: Sequence[int]) -> Tensor:
+        def compute(batch: Images) -> Tensor:
             """Only those that were never seen."""
-            return self.frozen_image_features(images.pixels(rows))
+            ways = ["frozen"] * len(batch)
+            return self.recall(batch, ways, lambda rows: self.frozen_image_features(batch.pixels(rows)))
 
-        return images.once("frozen", lambda: self.recall(images, ["frozen"] * len(images), compute))
+        return images.once("frozen", compute)
 
     def frozen_text_features(self, group: ClassGroup) -> Tensor:
         """Normalised class features of plain CLIP, averaged over the group's templates, `(C, E)`."""

@@ -181,10 +181,10 @@ class DPWRidge(DPW):
     def _patches(self, images: Images) -> Tensor:
         """Mean and spread of the frozen patch tokens, kept from question to question."""
 
-        def compute() -> Tensor:
+        def compute(batch: Images) -> Tensor:
             """Only those that were never seen."""
-            ways = ["patches"] * len(images)
-            return self.recall(images, ways, lambda rows: self._patch_moments(images.pixels(rows)))
+            ways = ["patches"] * len(batch)
+            return self.recall(batch, ways, lambda rows: self._patch_moments(batch.pixels(rows)))
 
         return images.once("patches", compute)
 

@@ -281,9 +281,9 @@ class MoEAdapters(Method):
     def _best_repeated(self, images: Images) -> Route:
         """The task whose autoencoder repeats an image best, or none."""
 
-        def early() -> Tensor:
+        def early(batch: Images) -> Tensor:
             """What the autoencoders look at."""
-            return self.router.early_features(self.backbone, images.pixels())
+            return self.router.early_features(self.backbone, batch.pixels())
 
         return self.router.route(images.once("early features", early))
 

@@ -125,7 +125,7 @@ class Service:
         if count > self.limits.pixels:
             raise RefusedError(
                 413,
-                f"the images have {count / 1e6:.0f} megapixels together: send at most "
+                f"the images have {count / 1e6:.3g} megapixels together: send at most "
                 f"{self.limits.pixels / 1e6:g} at once",
             )
         return model.read(asked.images, asked.names)

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,7 +36,6 @@ class Waiting:
     pixels: Pixels
     names: list[str]
     answers: "asyncio.Future[list[Prediction]]"
-    since: float = field(default_factory=time.monotonic)
 
 
 class Batcher:
@@ -56,6 +55,7 @@ class Batcher:
         """
         self.most, self.wait, self.room, self.on_batch = most, wait, room, on_batch
         self.accepted = 0  # images that were let in and are not answered yet
+        self._expected = 0  # images that were accepted when the last batch was done, its own among them
         self._rate = 0.0  # images a second, of late
         self._queue: deque[Waiting] = deque()
         self._arrived = asyncio.Event()
@@ -116,25 +116,30 @@ class Batcher:
                     if not one.answers.done():
                         one.answers.set_exception(error)
                 continue
+            self._expected = self.accepted
             for one, found in zip(batch, answers, strict=True):
                 if not one.answers.done():
                     one.answers.set_result(found)
 
     async def _gather(self) -> None:
-        """Wait for a first image, and then a moment for others, unless a batch is full."""
+        """Wait for a first image, and then a moment until as many are there as there were lately.
+
+        Whoever was just answered may ask again, and what a batch costs besides its images is then paid once
+        for all. Somebody who is alone waits for nobody.
+        """
         while not self._queue:
-            self._arrived.clear()
-            await self._arrived.wait()
-        deadline = self._queue[0].since + self.wait
-        while sum(len(one.names) for one in self._queue) < self.most:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return
-            self._arrived.clear()
-            try:
-                await asyncio.wait_for(self._arrived.wait(), left)
-            except TimeoutError:
-                return
+            await self._next()
+        try:
+            async with asyncio.timeout(self.wait):
+                while sum(len(one.names) for one in self._queue) < min(self._expected, self.most):
+                    await self._next()
+        except TimeoutError:
+            pass
+
+    async def _next(self) -> None:
+        """Wait for another request."""
+        self._arrived.clear()
+        await self._arrived.wait()
 
     def _answer(self, batch: Sequence[Waiting]) -> list[list[Prediction]]:
         """All answers of a batch, request by request."""

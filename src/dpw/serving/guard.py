@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import secrets
-import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -45,7 +44,8 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        read, whole, status, deadline = 0, False, 200, time.monotonic() + self.seconds
+        read, whole, status = 0, False, 200
+        deadline = asyncio.get_running_loop().time() + self.seconds
 
         async def limited() -> MutableMapping[str, Any]:
             """Give the body on, as far as it may go and as long as it may take."""
@@ -53,7 +53,8 @@ class Guard:
             if whole:
                 return await receive()
             try:
-                message = await asyncio.wait_for(receive(), max(0.0, deadline - time.monotonic()))
+                async with asyncio.timeout_at(deadline):
+                    message = await receive()
             except TimeoutError:
                 raise RefusedError(
                     408,

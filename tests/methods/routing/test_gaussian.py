@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from benchmarks import models
 from dpw.methods.bank import HostTensors
-from dpw.methods.routing.gaussian import GaussianRouter, fitted_gaussian, sample_gaussian
+from dpw.methods.routing.gaussian import GaussianRouter, fitted_gaussian, quantile, sample_gaussian
 
 
 def test_likelihoods_follow_when_tasks_come_and_go():
@@ -56,11 +56,19 @@ def test_features_of_the_papers_width_with_enough_images_keep_the_papers_weights
 def test_typicality_is_a_share_of_the_tasks_own_images():
     router = fitted_router()
     own, strangers = scattered(400, seed=1), -scattered(50, seed=2)
-    typical = router.typicality(own)[:, 0]
+    typical = router.typicality(router.measure(own))[:, 0]
     assert 0.01 < float((typical <= 0.05).double().mean()) < 0.12
-    assert float((router.typicality(strangers)[:, 0] <= 0.05).double().mean()) == 1
+    assert float((router.typicality(router.measure(strangers))[:, 0] <= 0.05).double().mean()) == 1
 
 
 def test_a_task_without_likelihoods_of_its_own_cannot_say_what_is_typical():
     task = sample_gaussian(scattered(20), 1e-7)
-    assert GaussianRouter(lambda: [task], 0.825, fitted=True).typicality(scattered(2)) is None
+    router = GaussianRouter(lambda: [task], 0.825, fitted=True)
+    assert router.typicality(router.measure(scattered(2))) is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 20, 101])
+def test_quantiles_of_sorted_numbers_are_those_of_torch(count):
+    numbers = torch.randn(count, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for level in (0.05, 0.25, 0.5, 0.75):
+        assert quantile(numbers.sort().values, level) == numbers.quantile(level)

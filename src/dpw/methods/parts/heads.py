@@ -17,7 +17,7 @@ from dpw.methods.base import Method
 from dpw.methods.candidates import Candidates
 from dpw.methods.parts.plain import PlainAnswers, StoredTexts
 from dpw.methods.routing.estimation import projection_target
-from dpw.methods.routing.gaussian import GaussianRouter, fitted_gaussian
+from dpw.methods.routing.gaussian import GaussianRouter, fitted_gaussian, quantile
 from dpw.methods.routing.route import Route
 
 ROUTER = "router"  # under which name a task's module holds its Gaussian
@@ -72,15 +72,17 @@ class HeadAnswers:
         logits = self.head_logits(len(self.method.tasks) - 1, Images.of(pixels))
         return logits.to(self.method.backbone.logit_scale)
 
+    def measured(self, images: Images) -> Tensor:
+        """The log-likelihood of every image under every task `(B, T)`, once for every batch."""
+        return images.once("measured", lambda batch: self.router.measure(self.router_features(batch)))
+
     def route(self, images: Images) -> Route | None:
         """Identify the task of every image from its frozen features."""
-        if not self.method.tasks:
-            return None
-        return self.router.route(self.router_features(images))
+        return self.router.route(self.measured(images)) if self.method.tasks else None
 
     def typicality(self, images: Images) -> Tensor | None:
         """How typical every image is of every task `(B, T)`."""
-        return self.router.typicality(self.router_features(images)) if self.method.tasks else None
+        return self.router.typicality(self.measured(images)) if self.method.tasks else None
 
     def logits(self, images: Images, candidates: Candidates) -> Tensor:
         """Log-probabilities of the mixture, or plain CLIP's logits where no task knows a candidate."""
@@ -109,7 +111,7 @@ class HeadAnswers:
     def _weights(self, images: Images, speakers: list[int]) -> Tensor:
         """π_t · w_t of the tasks that may speak, `(B, S)`."""
         tasks = self._gaussians()
-        likelihood = self.router.log_likelihood(self.router_features(images))[:, speakers]
+        likelihood = self.measured(images)[:, speakers]
         share = (SHARPNESS * likelihood / len(tasks[0]["mean"])).softmax(dim=1)
         median, spread = zip(*(own_likelihood(tasks[index]) for index in speakers), strict=True)
         z = (likelihood - torch.stack(median)) / torch.stack(spread)
@@ -133,6 +135,6 @@ def own_likelihood(task: HostTensors) -> tuple[Tensor, Tensor]:
     own = task.tensors.get("own", torch.empty(0))
     if len(own) < ENOUGH:
         return torch.zeros((), dtype=torch.float64), torch.tensor(torch.inf, dtype=torch.float64)
-    low, median, high = own.quantile(own.new_tensor([0.25, 0.5, 0.75]))
+    low, median, high = (quantile(own, level) for level in (0.25, 0.5, 0.75))
     spread = (high - low) / NORMAL_QUARTILES * (1 + UNSURE / len(own))
     return median, spread.clamp(min=torch.finfo(torch.float32).eps)

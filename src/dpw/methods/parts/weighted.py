@@ -158,23 +158,27 @@ class WeightedAnswers:
 
         The text router sees the feature alone.
         """
-        return images.once("router on the host", lambda: self._seen_by_router(images).detach().cpu())
+        return images.once("router on the host", lambda batch: self._seen_by_router(batch).detach().cpu())
 
     def _seen_by_router(self, images: Images) -> Tensor:
         """What the router sees, where the model is."""
         if self.config.router_features == "image" or self.config.router == "text-prototypes":
             return self.method.frozen_features(images)
 
-        def compute(rows: Sequence[int]) -> Tensor:
+        def compute(batch: Images) -> Tensor:
             """Only those that were never seen."""
-            return self._router_features(images.pixels(rows))
+            ways = [self.config.router_features] * len(batch)
+            return self.method.recall(batch, ways, lambda rows: self._router_features(batch.pixels(rows)))
 
-        ways = [self.config.router_features] * len(images)
-        return images.once("router", lambda: self.method.recall(images, ways, compute))
+        return images.once("router", compute)
+
+    def measured(self, images: Images) -> Tensor:
+        """What the router decides by, such as the likelihood of each image under each task; once a batch."""
+        return images.once("measured", lambda batch: self.router.measure(self.router_features(batch)))
 
     def typicality(self, images: Images) -> Tensor | None:
         """How typical every image is of every task `(B, T)`, between 0 and 1; None if no task can tell."""
-        return self.router.typicality(self.router_features(images)) if self.method.tasks else None
+        return self.router.typicality(self.measured(images)) if self.method.tasks else None
 
     def _fit_rows(self, count: int) -> Tensor:
         """All images; the authors' loader instead shuffles them and drops the last incomplete batch."""
@@ -222,7 +226,7 @@ class WeightedAnswers:
         """Identify the task of every image from its frozen features."""
         if not self.method.tasks:
             return None
-        return self.router.route(self.router_features(images), vote=self.config.decision == "batch-vote")
+        return self.router.route(self.measured(images), vote=self.config.decision == "batch-vote")
 
     def filtered(self, route: Route) -> Tensor:
         """Which images are so unsure `(B,)` that their task's prefixes are filtered."""
@@ -251,7 +255,7 @@ class WeightedAnswers:
 
         Always decided per image, as the authors do it with batches of one.
         """
-        route, gates = self.router.route(self.router_features(images)), self.router.gates()
+        route, gates = self.router.route(self.measured(images)), self.router.gates()
         assert route.log_confidence is not None
         features = self.adapted_features(images, route)
         cosines, logs = [], []

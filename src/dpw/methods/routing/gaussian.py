@@ -93,6 +93,10 @@ class GaussianRouter:
         """
         self.gaussians, self.gate, self.fitted = gaussians, gate, fitted
 
+    def measure(self, features: Tensor) -> Tensor:
+        """What this router decides by: the log-likelihoods `(B, T)` of features `(B, E)`."""
+        return self.log_likelihood(features)
+
     def log_likelihood(self, features: Tensor) -> Tensor:
         """log N(f; μ_t, Σ_t) of every image under every task, `(B, T)`, float64."""
         features = features.detach().cpu().double()
@@ -108,7 +112,7 @@ class GaussianRouter:
         width = len(task["mean"])
         if not self.uses_own(task):
             return likelihood / width - 1
-        middle = task["own"].quantile(0.5)
+        middle = quantile(task["own"], 0.5)
         strength = math.log(MEDIAN_WEIGHT / (1 - MEDIAN_WEIGHT))
         return strength * (1 + (likelihood - middle) / spread(task["own"], width))
 
@@ -127,7 +131,7 @@ class GaussianRouter:
         """That weight for one task."""
         return FITTED_GATE if self.uses_own(task) else self.gate
 
-    def typicality(self, features: Tensor) -> Tensor | None:
+    def typicality(self, likelihood: Tensor) -> Tensor | None:
         """Share `(B, T)` of each task's own left-out images that are no likelier than an image, never zero.
 
         A conformal p-value: an image of the task is below q with a chance of at most q. None if a task keeps
@@ -136,7 +140,6 @@ class GaussianRouter:
         tasks = self.gaussians()
         if not all("own" in task.tensors for task in tasks):
             return None
-        likelihood = self.log_likelihood(features)
         columns = []
         for index, task in enumerate(tasks):
             own = task["own"]
@@ -144,13 +147,12 @@ class GaussianRouter:
             columns.append((below + 1).double() / (len(own) + 1))
         return torch.stack(columns, dim=1)
 
-    def route(self, features: Tensor, vote: bool = False) -> Route:
+    def route(self, likelihood: Tensor, vote: bool = False) -> Route:
         """Choose a task per image, or, with `vote`, one for the whole batch by majority.
 
         Under a vote every image keeps the weight of its own best task, while the text weight and the gate
         use the batch mean, as in the published protocols.
         """
-        likelihood = self.log_likelihood(features)
         logit = self.logit(likelihood)
         confidence, task = torch.sigmoid(logit), likelihood.argmax(dim=1)
         # The paper's weight grows with the likelihood, so that of the best task is the largest.
@@ -163,7 +165,15 @@ class GaussianRouter:
         return Route(chosen, weight, mean, mean, confidence, log_confidence)
 
 
+def quantile(ascending: Tensor, level: float) -> Tensor:
+    """As `torch.quantile` of numbers in ascending order, which it would sort again for every answer."""
+    place = level * (len(ascending) - 1)
+    below = int(place)
+    above = min(below + 1, len(ascending) - 1)
+    return torch.lerp(ascending[below], ascending[above], place - below)
+
+
 def spread(own: Tensor, width: int) -> float:
     """Median less 5 % quantile of a task's own log-likelihoods; few images may lie close by chance."""
-    found = float(own.quantile(0.5) - own.quantile(EDGE))
+    found = float(quantile(own, 0.5) - quantile(own, EDGE))
     return max(found, width * (FEW_SPREAD if len(own) < 1 / EDGE else LEAST_SPREAD))

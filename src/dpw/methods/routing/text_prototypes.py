@@ -58,6 +58,10 @@ class TextPrototypeRouter:
         """`tasks()` are what is kept of all tasks; below the gate a task's prefixes are filtered."""
         self.tasks, self.gate = tasks, gate
 
+    def measure(self, features: Tensor) -> Tensor:
+        """What this router decides by: the features themselves, in main memory."""
+        return features.detach().cpu()
+
     def route(self, features: Tensor, vote: bool = False) -> Route:
         """Choose a task per image, or, with `vote`, one for the whole batch by majority."""
         features, tasks = features.detach().cpu(), self.tasks()
