@@ -2,6 +2,8 @@
 
 import json
 
+from dpw import analysis
+from dpw.runs.reproduce import Reproduction
 from tests.helpers.command_line import dpw
 from tests.helpers.finished_runs import finished
 
@@ -40,3 +42,27 @@ def test_mistakes_are_one_sentence(tmp_path, capsys):
     code, _, err = dpw(capsys, "reproduce", "heads", *MINI, "--seeds", "-1", "--output", tmp_path)
     assert (code, err.count("\n")) == (2, 1)
     assert "--seeds -1 has a number below 0" in err
+
+
+def test_figures_are_drawn_from_the_runs_of_their_table(tmp_path, capsys, monkeypatch):
+    """That of prefix lengths from all lengths, the others from the method with what the paper compares."""
+    drawn = []
+    monkeypatch.setattr(
+        analysis, "make_figures", lambda run, _, beside, only: drawn.append((run, beside, only))
+    )
+    for table in ("prefix-length", "figures"):
+        for run in Reproduction(table, tmp_path, mini=True).runs():
+            finished(run.folder, seconds={"learn": 1.0, "measure": 2.0})
+        code, _, err = dpw(capsys, "reproduce", table, *MINI, "--output", tmp_path)
+        assert code == 0, err
+    (first, beside, only), (own, others, rest) = drawn
+    assert (first.name, len(beside), only) == (
+        "dpw-reduced-ablation-prefix-x0.5-seed1",
+        7,
+        ("prefix-lengths",),
+    )
+    assert [folder.name for folder in (own, *others)] == [
+        *("dpw-default-seed1", "diki-default-seed1", "dpw-ablation-weight-uniform-seed1")
+    ]
+    assert "cosines" in rest
+    assert not {"prefix-lengths", "token-plane-umap"} & set(rest)
