@@ -75,6 +75,7 @@ def predict_images(
     With `unknown`, an image that is as untypical of every task as that share of its own images is unknown.
     """
     for names, chosen in image_batches(images, BATCH):
+        method.eval()
         pixels, errors = read_images(cache, chosen, names)
         readable = [row for row in range(len(chosen)) if row not in errors]
         found: list[Prediction] = []
@@ -90,8 +91,7 @@ def predict_images(
 def predict_pixels(
     method: Method, pixels: Tensor, names: list[str], candidates: Candidates, top: int, unknown: float | None
 ) -> list[Prediction]:
-    """Predictions for a batch of pixels."""
-    method.eval()
+    """Predictions for a batch of pixels, by a method in evaluation mode."""
     images, tasks = Images.of(pixels), method.task_names
     with torch.inference_mode(), BatchInvariance():
         logits = method.logits(images, candidates).float().cpu()
