@@ -6,7 +6,7 @@ FROM python:3.12-slim
 COPY pyproject.toml constraints.txt README.md LICENSE /src/
 COPY src /src/src
 RUN pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu \
-        -c /src/constraints.txt "/src[serve,mini]" \
+        -c /src/constraints.txt "/src[serve]" \
     && rm -rf /src \
     && useradd --create-home --uid 10001 dpw
 USER dpw

@@ -30,10 +30,10 @@ def serving(*words):
             process.kill()
 
 
-def ask(address, path, **options):
-    """Answers for one file."""
-    with path.open("rb") as file:
-        reply = httpx.post(f"{address}/predict", files={"images": (path.name, file)}, timeout=60, **options)
+def ask(address, path, client=httpx, copies=1, **options):
+    """Answers for one file, sent once or several times in one request."""
+    files = [("images", (path.name, path.read_bytes()))] * copies
+    reply = client.post(f"{address}/predict", files=files, timeout=60, **options)
     assert reply.status_code == 200, reply.text
     return reply.json()["predictions"]
 
@@ -46,14 +46,16 @@ def check(capsys, process, address, model, picture):
     assert (code, [one | {"image": ""} for one in given]) == (0, wanted)
     assert re.search(r"^dpw_images_total [1-9]", httpx.get(f"{address}/metrics").text, re.MULTILINE)
     late = []
-    asking = threading.Thread(target=lambda: late.append(ask(address, picture)))
-    asking.start()
-    until = time.monotonic() + 60
-    while "dpw_images_waiting 1" not in httpx.get(f"{address}/metrics", timeout=60).text:
-        assert time.monotonic() < until
-    # It waits for company now, and the server is asked to end.
-    process.send_signal(signal.SIGTERM)
-    asking.join()
+    with httpx.Client() as client:  # one connection, and so one process
+        ask(address, picture, client, copies=2)
+        asking = threading.Thread(target=lambda: late.append(ask(address, picture, client)))
+        asking.start()
+        until = time.monotonic() + 60
+        while "dpw_images_waiting 1" not in httpx.get(f"{address}/metrics", timeout=60).text:
+            assert time.monotonic() < until
+        # It waits for a second image now, and the server is asked to end.
+        process.send_signal(signal.SIGTERM)
+        asking.join()
     assert late[0][0]["class"] == wanted[0]["class"]
     assert process.wait(60) == 0
     assert "Traceback" not in process.stderr.read()

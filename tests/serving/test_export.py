@@ -91,6 +91,12 @@ def test_metadata_say_what_the_numbers_mean(written):
     assert session.get_inputs()[0].shape == ["batch", 3, 16, 16]
 
 
+def test_a_runtime_loads_the_files_without_a_word(written, capfd):
+    for name in ("model.onnx", "int8.onnx"):
+        onnxruntime.InferenceSession(written / name)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_eight_bits_answer_nearly_the_same(written, pixels):
     whole = onnxruntime.InferenceSession(written / "model.onnx")
     small = onnxruntime.InferenceSession(written / "int8.onnx")

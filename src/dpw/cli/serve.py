@@ -25,7 +25,7 @@ def serve(
         typer.Option(min=1, help="Computing threads of a process; its share of the cores by default."),
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images computed together at most.")] = 64,
-    wait: Annotated[float, typer.Option(min=0, help="Milliseconds an image waits for company.")] = 5.0,
+    wait: Annotated[float, typer.Option(min=0, help="Milliseconds to wait for company at most.")] = 10.0,
     queue: Annotated[int, typer.Option(min=1, help="Images that may wait; beyond, clients get 429.")] = 512,
     max_images: Annotated[int, typer.Option(min=1, help="Images in one request at most.")] = 64,
     max_megabytes: Annotated[float, typer.Option(min=0.001, help="Size of one request at most.")] = 32.0,

@@ -76,6 +76,7 @@ def predict_images(
     With `unknown`, an image that is as untypical of every task as that share of its own images is unknown.
     """
     for names, chosen in image_batches(images, BATCH):
+        method.eval()
         pixels, errors = read_images(cache, chosen, names)
         readable = [row for row in range(len(chosen)) if row not in errors]
         found: list[Prediction] = []
@@ -91,7 +92,7 @@ def predict_images(
 def predict_pixels(
     method: Method, pixels: Tensor, names: list[str], candidates: Candidates, top: int, unknown: float | None
 ) -> list[Prediction]:
-    """Predictions for a batch of pixels."""
+    """Predictions for a batch of pixels, by a method in evaluation mode."""
     with refusing_unfit(f"this model of method {method.name!r}"):
         return _answers(method, pixels, names, candidates, top, unknown)
 
@@ -100,7 +101,6 @@ def _answers(
     method: Method, pixels: Tensor, names: list[str], candidates: Candidates, top: int, unknown: float | None
 ) -> list[Prediction]:
     """What the method says, in words."""
-    method.eval()
     images, tasks = Images.of(pixels), method.task_names
     with torch.inference_mode(), BatchInvariance():
         logits = method.logits(images, candidates).float().cpu()

@@ -35,7 +35,7 @@ class Limits:
 
     Attributes:
         batch: images computed together at most.
-        wait: seconds that a first image waits for company.
+        wait: seconds that a batch waits for company at most.
         queue: images that may be accepted and not answered.
         request_images: images in one request.
         request_bytes: bytes of one request.
@@ -44,7 +44,7 @@ class Limits:
     """
 
     batch: int = 64
-    wait: float = 0.005
+    wait: float = 0.01
     queue: int = 512
     request_images: int = 64
     request_bytes: int = 32_000_000

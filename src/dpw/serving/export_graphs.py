@@ -215,8 +215,8 @@ def graph_of(method: Method, by_task: bool = True) -> nn.Module:
 
 def _best_of_first(weight: Tensor) -> Tensor:
     """True for the first image's best task alone: runtimes do not care for a second pass of no images."""
-    images, tasks = (torch.arange(count) for count in weight.shape)
-    return (images == 0)[:, None] & (tasks[None] == weight.argmax(dim=1, keepdim=True))
+    images = torch.arange(weight.shape[0])
+    return (images == 0)[:, None] & (weight == weight.amax(dim=1, keepdim=True))
 
 
 def refuse_undecided(answers: WeightedAnswers) -> None:

@@ -23,6 +23,7 @@ class HeadGraph(nn.Module):
     temperatures: Tensor
     shares: Tensor
     landmarks: Tensor
+    landmark_squares: Tensor
     weights: Tensor
     owner: Tensor
     real: Tensor
@@ -46,6 +47,7 @@ class HeadGraph(nn.Module):
             "temperatures": torch.stack([head.temperatures for head in heads]),
             "shares": torch.stack([head.shares for head in heads]),
             "landmarks": torch.cat([head.landmarks for head in heads]).float(),  # as they are stored
+            "landmark_squares": torch.cat([(head.landmarks**2).sum(dim=1) for head in heads]),
             "weights": torch.cat(weights),
             "owner": owner,
             "real": columns < counts[:, None],  # (T, longest)
@@ -82,7 +84,7 @@ class HeadGraph(nn.Module):
     def _regression(self, task: Tensor, views: Tensor) -> Tensor:
         """k(z, landmarks) · A over the landmarks of the pair's own task."""
         places = (views.double() - rows_of(self.centre, task)) / rows_of(self.length, task)
-        landmarks = self.landmarks.double()
-        squares = (places**2).sum(dim=1)[:, None] + (landmarks**2).sum(dim=1) - 2 * places @ landmarks.T
+        products = places @ self.landmarks.double().T
+        squares = (places**2).sum(dim=1)[:, None] + self.landmark_squares - 2 * products
         near = torch.exp(-GAMMA * squares.clamp(min=0))
         return torch.where(self.owner == task[:, None], near, 0.0) @ self.weights

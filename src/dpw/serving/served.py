@@ -47,7 +47,7 @@ class ServedModel:
     def __init__(self, learner: ContinualCLIP, revision: str) -> None:
         """Serve a learner; `revision` names its state."""
         self.learner, self.revision = learner, revision
-        self.method = learner.method
+        self.method = learner.method.eval()
         self.cache = PixelCache(learner.cache.preprocessing, folder=None)  # strangers' images are not kept
         self.loaded = time.time()
         self._foreign: set[tuple[object, str]] = set()  # questions about given classes whose texts are kept
