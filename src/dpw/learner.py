@@ -89,10 +89,10 @@ class ContinualCLIP(Predictor):
         """
         if not isinstance(source, str | Path) or not str(source):
             raise InputError(f"source is {source!r}; give a model folder, 'mini', a folder or a hub name")
-        if not isinstance(settings or {}, Mapping):
+        if not isinstance(settings, Mapping | None):
             raise wrong("settings", settings, "values by name, as in {'training.epochs': 3}")
-        for what, text in {"method": method, "preset": preset}.items():
-            a_text("" if text is None else text, what)
+        a_text(preset, "preset")
+        a_text("" if method is None else method, "method")
         backbone = None if backbone is None else a_path(backbone, "backbone")
         allow_download = a_flag(allow_download, "allow_download")
         folder, clip = hub_model(source) or Path(source), backbone or source

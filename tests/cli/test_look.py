@@ -33,7 +33,7 @@ def test_report_and_figures_on_the_command_line(capsys, dpw_run, diki_run, tmp_p
         "--only",
         "times,weights",
         "--output",
-        tmp_path,
+        tmp_path / "figures",
         "--images",
         2,
         "--json",

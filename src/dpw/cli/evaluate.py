@@ -68,9 +68,11 @@ def _refuse_targets(csv: Path | None, html: Path | None) -> None:
     from dpw.report.evaluation import HEADER
     from dpw.report.page import WRITTEN_BY
     from dpw.storage.csv_file import csv_line
-    from dpw.storage.files import refuse_foreign_file
+    from dpw.storage.files import refuse_foreign_file, refuse_foreign_folder
 
     if csv is not None:
         refuse_foreign_file(csv, csv_line(HEADER).encode())
     if html is not None:
         refuse_foreign_file(html, WRITTEN_BY)
+        if not html.is_file():
+            refuse_foreign_folder(html.with_name(f"{html.stem}_files"))

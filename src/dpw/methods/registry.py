@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from dpw.clip.backbone import Backbone
 from dpw.clip.pretrained import embedded_name
 from dpw.data.reference import OWN_IMAGES, OWN_PROMPTS
+from dpw.errors import a_text
 from dpw.methods.base import Method
 from dpw.methods.catalog import no_method, no_preset
 from dpw.methods.config import MethodConfig, build, merge, refuse_overridden
@@ -88,7 +89,8 @@ def configure(
     chosen = merge(kind, kind().model_dump(), suited_settings(name, clip))
     for layer in layers:
         chosen = merge(kind, chosen, PRESETS[name][layer])
-    given = {key: _durable(key, value) for key, value in (settings or {}).items()}
+    named = {a_text(key, "the name of a setting"): value for key, value in (settings or {}).items()}
+    given = {key: _durable(key, value) for key, value in named.items()}
     config = build(kind, merge(kind, chosen, given))
     refuse_overridden(config, given)
     return config

@@ -72,7 +72,7 @@ def run_benchmark(
     """
     a_path(benchmark, "benchmark")
     folder = a_path(output, "output")
-    if not isinstance(settings or {}, Mapping):
+    if not isinstance(settings, Mapping | None):
         raise wrong("settings", settings, "values by name, as in {'training.epochs': 3}")
     if not isinstance(options, RunOptions | None):
         raise wrong("options", options, "RunOptions")

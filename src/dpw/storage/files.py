@@ -92,16 +92,19 @@ def claim_folder(folder: Path, known: bool = False) -> None:
 
     `known` says that dpw has made it, which a mark in it says otherwise.
     """
-    mark = folder / OWN_FOLDER
     try:
-        if not known and folder.is_dir() and not mark.exists() and any(folder.iterdir()):
-            raise InputError(
-                f"{folder} is there already and dpw did not make it: move it or choose another name"
-            )
+        if not known:
+            refuse_foreign_folder(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        mark.touch()
+        (folder / OWN_FOLDER).touch()
     except OSError as error:
         raise StorageError(_why_not_written(folder, error), error.errno) from error
+
+
+def refuse_foreign_folder(folder: Path) -> None:
+    """Refuse a folder for many files that is neither empty nor dpw's own."""
+    if folder.is_dir() and not (folder / OWN_FOLDER).exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} is there already and dpw did not make it: move it or choose another name")
 
 
 def refuse_link(path: Path) -> None:
