@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from benchmarks.growth import growth, plot
 from benchmarks.measure import Figure, Way, figure, in_turn, peak_memory
-from benchmarks.straightforward import Straightforward
+from benchmarks.straightforward import LinearMapsByOneDNN, Straightforward
 
 from benchmarks import families, measure, models
 from dpw.data.images import Images
@@ -35,7 +35,7 @@ OFFICIAL = {"decision": "batch-vote", "text_weight": "exact", "strict_filter": T
 
 
 def training(shape: str, batch: int, counts: Sequence[int] = tuple(TRAINING)) -> Iterator[Figure]:
-    """A training step: the straightforward way, ours, and for few classes two more ways."""
+    """A training step: the straightforward way, ours, and for few classes three more ways."""
     backbone = models.backbone(shape)
     pixels = models.photographs(shape, batch)
     for classes in counts:
@@ -49,6 +49,7 @@ def training(shape: str, batch: int, counts: Sequence[int] = tuple(TRAINING)) ->
         slow = found["straightforward"]
         yield figure(shape, f"{what} straightforward / ours", slow, found["ours"], least=least)
         if classes == min(TRAINING):
+            yield figure(shape, f"{what} straightforward by oneDNN / ours", found["by oneDNN"], found["ours"])
             yield figure(shape, f"{what} lean straightforward / ours", found["lean"], found["ours"])
             yield figure(shape, f"{what} checkpointed / ours", found["checkpointed"], found["ours"])
 
@@ -56,6 +57,10 @@ def training(shape: str, batch: int, counts: Sequence[int] = tuple(TRAINING)) ->
 def training_ways(method: models.Any, pixels: torch.Tensor, labels: torch.Tensor) -> dict[str, Way]:
     """Ways to make the same training step."""
     plain, lean = Straightforward(method), Straightforward(method, lean=True)
+
+    def by_onednn() -> None:
+        with LinearMapsByOneDNN():
+            plain.step(pixels, labels, AT_ONCE)
 
     def ours(checkpointing: bool = False) -> None:
         method.backbone.gradient_checkpointing = checkpointing
@@ -65,6 +70,7 @@ def training_ways(method: models.Any, pixels: torch.Tensor, labels: torch.Tensor
     return {
         "ours": ours,
         "straightforward": lambda: plain.step(pixels, labels, AT_ONCE),
+        "by oneDNN": by_onednn,
         "lean": lambda: lean.step(pixels, labels, AT_ONCE),
         "checkpointed": lambda: ours(checkpointing=True),
     }
@@ -88,10 +94,10 @@ def threads(shape: str, batch: int) -> Iterator[Figure]:
     yield figure(shape, what, found[1], found[2], least=least)
 
 
-def memory(shape: str, batch: int) -> Iterator[Figure]:
-    """Peak memory of a process that makes one training step."""
+def memory(shape: str, batch: int, counts: Sequence[int]) -> Iterator[Figure]:
+    """Peak memory of a process that makes one training step; 400 classes fit no usual machine."""
     most = None if shape == "tiny" else 0.55
-    for classes in (10, 100):
+    for classes in [count for count in counts if count <= AT_ONCE]:
         peaks = {
             way: [float(peak_memory("step", way, shape, batch, classes))]
             for way in ("ours", "straightforward", "lean", "checkpointed")
@@ -231,7 +237,7 @@ def sections(shape: str, quick: bool, counts: Sequence[int]) -> dict[str, Iterat
         "flatness": flatness(shape, 16),
         "training": training(shape, batch, counts),
         "matrix": matrix(shape, 8, 20 if quick else 50),
-        "memory": memory(shape, batch),
+        "memory": memory(shape, batch, counts),
         "threads": threads(shape, batch),
         "feeding": feeding(shape, batch),
         "families": families.ratios(shape, 8, 20 if quick else 100, REPEATS),
@@ -252,7 +258,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer classes")
     parser.add_argument("--only", nargs="+", choices=[*sections("tiny", True, ()), "growth"])
     parser.add_argument(
-        "--classes", nargs="+", type=count, default=list(TRAINING), help="of the training step"
+        "--classes", nargs="+", type=count, default=list(TRAINING), help="of the training step and its memory"
     )
     parser.add_argument("--budget", type=float, help="CPU seconds for one figure before it is not repeated")
     parser.add_argument("--output", type=Path, default=Path("build/bench"))

@@ -6,6 +6,8 @@ image and task. The towers run tokens first, `(N, B, D)`, as OpenAI's CLIP and t
 and every head of the module multiplies X by its own W^G. `lean=True` is a harder rival that nobody published:
 images first, and the heads in one einsum. Attention is PyTorch's fused one, and frozen weights need no
 gradient. Numbers are those of `dpw` with preset `official`; parameters are read from a `dpw` method.
+
+Its linear maps are torch's; within `LinearMapsByOneDNN` they are computed as ours are on processors.
 """
 
 import copy
@@ -14,9 +16,20 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from dpw.clip.products import linear
 
 CONTEXT = 77
 GATE = 0.825
+
+
+class LinearMapsByOneDNN(TorchFunctionMode):
+    """Inside a `with` block of this, all linear maps are computed as those of our towers."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Only the library changes."""
+        return (linear if func is F.linear else func)(*args, **(kwargs or {}))
 
 
 class Straightforward:

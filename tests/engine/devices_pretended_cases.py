@@ -1,10 +1,14 @@
 """Learning, files and reads on a pretended accelerator, which refuses tensors of the CPU."""
 
+from itertools import pairwise
+from typing import ClassVar
+
 import pytest
 import torch
 
 from dpw.data.images import Images
 from dpw.data.pixels import PixelCache
+from dpw.engine.callbacks import TrainingCallback
 from dpw.engine.devices import make_accelerator
 from dpw.engine.training import Trainer
 from dpw.methods import METHODS
@@ -55,7 +59,7 @@ def test_gradients_come_from_the_device():
         assert layer.weight.grad.cpu().tolist() == [[4.0] * 3] * 2
 
 
-@pytest.mark.parametrize("name", ["zero-shot"])
+@pytest.mark.parametrize("name", ["zero-shot", "dpw", "diki", "dpw-ridge"])
 def test_a_method_learns_and_answers_on_the_device_as_on_the_cpu(name):
     settings = dropout_of(name)
     here = learned(name, make_accelerator(), **settings)
@@ -100,3 +104,30 @@ def test_a_training_step_reads_nothing(settings):
         optimizer.step()
         optimizer.zero_grad()
     assert device.reads == []
+
+
+def test_a_training_reads_nothing_between_the_lines_of_its_log():
+    class Reads(TrainingCallback):
+        counts: ClassVar[list[int]] = []
+
+        def on_step(self, task, epoch, epochs, step, loss):
+            self.counts.append(len(device.reads))
+
+    with pretended() as device:
+        method = toy_method("dpw", **FEW | {"training.iterations": 9})
+        cache = PixelCache(method.backbone.preprocessing, folder=None)
+        Trainer(cache, PretendedAccelerator(), callback=Reads(), log_every=4).fit(method, toy_task("dtd"))
+    reads = [after - before for before, after in pairwise(Reads.counts)]
+    assert reads == [0, 0, 0, 1, 0, 0, 0, 1]  # steps 1 to 8, of which 4 and 8 are logged
+
+
+@pytest.mark.parametrize(("name", "reads"), [("zero-shot", 0), ("dpw", 1), ("diki", 1)])
+def test_a_batch_of_predictions_is_read_for_its_route_alone(name, reads):
+    with pretended() as device:
+        method, pixels = learned(name, PretendedAccelerator()), some_pixels().to(DEVICE)
+        for question in questions(method):
+            with torch.inference_mode():
+                method.logits(Images.of(pixels), question)  # texts of a class list are asked for once
+                device.reads.clear()
+                method.logits(Images.of(pixels), question)
+            assert len(device.reads) == reads, device.reads

@@ -166,5 +166,13 @@ class PretendedAccelerator(Accelerator):
     def device(self) -> torch.device:
         return DEVICE
 
+    def prepare_model(self, model, device_placement=None, evaluation_mode=False):
+        """Take a model that is there already: here a move makes new parameters, unknown to the optimiser.
+
+        A real device keeps a parameter and moves what it holds; tensors of this kind cannot do that.
+        """
+        assert all(isinstance(one, OnDevice) for one in model.parameters())
+        return super().prepare_model(model, device_placement=False, evaluation_mode=evaluation_mode)
+
 
 _register()
