@@ -119,7 +119,7 @@ class ResultsContent(_Part):
     method: Name
     preset: Name
     benchmark: Name
-    setting: Literal["task-incremental", "class-incremental"]
+    setting: Literal["task-incremental", "class-incremental", "cross-domain"]
     protocol: Name
     model: Name
     seed: Count
