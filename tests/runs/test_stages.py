@@ -9,6 +9,7 @@ from dpw.errors import InputError, Interrupted
 from dpw.runs import stages
 from dpw.runs.config import RunOptions
 from dpw.runs.run import resume_run
+from dpw.storage.run_folder import RunFolder
 from tests.helpers.toy_runs import StopAfter, config, outcome, run
 
 SMALL = {"training.iterations": 2, "training.batch_size": 4}
@@ -63,6 +64,7 @@ def test_across_domains_too(toy, tmp_path):
     run(toy, tmp_path / "one", **given)
     in_parts(toy, tmp_path / "parts", tmp_path / "store", **given)
     assert outcome(tmp_path / "parts") == outcome(tmp_path / "one")
+    assert RunFolder(tmp_path / "one").read_results()["setting"] == "cross-domain"
 
 
 def test_a_learning_that_was_stopped_goes_on_from_its_checkpoint(toy, tmp_path):

@@ -22,6 +22,10 @@ onnxruntime = pytest.importorskip("onnxruntime")
 PAGE = Path(__file__).parents[2] / "docs" / "export.md"
 ALONE = "import sys; sys.modules['dpw'] = sys.modules['torch'] = None; exec(sys.stdin.read())"
 ALL = np.array([-1])
+EXPORTED = (
+    *("dpw-ridge", "dpw", "dpw-reduced", "diki", "zero-shot", "finetune"),
+    *("linear-probe", "tip-adapter", "rail", "lada"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +166,7 @@ def test_a_missing_extra_is_named_with_the_command(saved, tmp_path, monkeypatch)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["dpw-ridge", "dpw", "dpw-reduced", "diki", "zero-shot", "finetune"])
+@pytest.mark.parametrize("name", EXPORTED)
 def test_on_mini_every_answer_is_equal_and_with_eight_bits_nearly_all(name, tmp_path):
     """The promises of docs/export.md."""
     import dpw as library
@@ -171,7 +175,8 @@ def test_on_mini_every_answer_is_equal_and_with_eight_bits_nearly_all(name, tmp_
     from dpw.methods import create
 
     tasks = library.load_benchmark("mini").tasks[:3]
-    shorter = {} if name == "zero-shot" else {"training.epochs": None, "training.iterations": 20}
+    untrained = ("zero-shot", "linear-probe", "rail")
+    shorter = {} if name in untrained else {"training.epochs": None, "training.iterations": 20}
     model = ContinualCLIP(create(name, Backbone.from_pretrained("mini"), settings=shorter))
     for task in tasks:
         model.learn(task)

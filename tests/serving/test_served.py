@@ -36,6 +36,22 @@ def test_no_text_is_encoded_after_the_start_and_the_digits_stay(weighted, photos
     ]
 
 
+@pytest.mark.parametrize("method", ["linear-probe", "tip-adapter", "rail", "lada"])
+def test_methods_beside_clip_are_served_as_the_library_answers(toy, tmp_path, photos, method):
+    settings = {"width": 40} if method == "rail" else {"training.epochs": 2, "training.batch_size": 4}
+    learner = ContinualCLIP.from_pretrained(toy / "clip", method, settings=settings)
+    for name in ("birds", "metals"):
+        learner.learn(task(toy, name))
+    learner.save_pretrained(tmp_path / "model")
+    model, names, images = load_served(tmp_path / "model"), list(photos), list(photos.values())
+    for question in (Question(top=2), Question(classes=("oak", "crow"))):
+        found = model.answer(model.read(images, names)[0], names, question)
+        expected = learner.predict(images, classes=question.classes, top=question.top)
+        assert [one.as_json() | {"image": ""} for one in found] == [
+            one.as_json() | {"image": ""} for one in expected
+        ]
+
+
 def test_lists_of_classes_are_not_kept_for_ever(folder, photos, monkeypatch):
     monkeypatch.setattr(served, "FOREIGN", 3)
     model = load_served(folder)

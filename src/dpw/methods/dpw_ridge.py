@@ -30,6 +30,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "no-spread": {"views": ("frozen", "patches")},
     "all-views": {"views": ("frozen", "adapted", "patches", "spread")},
     "use-validation": {"use_validation": True},
+    "patch-router": {"router_features": "image+patches", "covariance": "classes"},
 }
 
 
@@ -79,16 +80,19 @@ class DPWRidge(DPW):
     constants. Test images choose nothing.
 
     **Who speaks.** Only tasks that know a candidate by name, and only about these; if none does, the answer
-    is plain CLIP's to the last bit. Between several tasks the Gaussian over frozen features decides, an image
-    that is far less likely than a task's own images is left to plain CLIP, and so is the mass that plain CLIP
-    gives to candidates nobody has learned. So the class list helps to find the task, as it does for RAIL;
-    asked about all learned classes, the image alone decides.
+    is plain CLIP's to the last bit. Between several tasks the Gaussian over frozen features decides, and an
+    image that is far less likely than a task's own images is left to plain CLIP. Where nobody has learned
+    some of the candidates, a head says nothing about their share: the odds of learned against unlearned
+    candidates are plain CLIP's, and the likelihood of the image under the Gaussians raises or lowers them. So
+    the class list helps to find the task, as it does for RAIL; asked about all learned classes, the image
+    alone decides.
 
     Tasks are kept apart: any order gives the same head, and forgetting one is as if it had never been. A task
     keeps **features of its training images** (at most 2048; beyond, they are landmarks), in single precision.
     Presets `frozen`, `adapted`, `no-spread` and `all-views` look at other views; `use-validation` lets the
     validation images join the regression, and the Gaussian by which an image's task is found, after
-    everything is chosen. [Rivals](../rivals.md) has measurements.
+    everything is chosen; `patch-router` finds the task as `dpw learn` does, by the mean patch token too and
+    by a mean for each class, which tells tasks apart better. [Rivals](../rivals.md) has measurements.
     """
 
     name = "dpw-ridge"

@@ -1,7 +1,7 @@
 """RAIL: ridge regression from frozen features to one-hot labels, solved for all tasks at once."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -48,9 +48,12 @@ def random_map(width: int, features: int) -> Tensor:
     return (2 * drawn - 1) / math.sqrt(features)
 
 
-def primal_weights(
-    hidden: Callable[[Tensor], Tensor], tasks: Sequence[HostTensors], penalty: float
-) -> Tensor:
+def hidden(features: Tensor, mapping: Tensor) -> Tensor:
+    """φ(f) = ReLU(W_r f), `(n, width)`."""
+    return torch.relu(features @ mapping.T)
+
+
+def primal_weights(mapping: Tensor, tasks: Sequence[HostTensors], penalty: float) -> Tensor:
     """W = (Σ φφᵀ + λI)⁻¹ Σ φyᵀ over all images of all tasks, `(width, C)`; classes task by task."""
     parts = []
     gram = torch.zeros((), dtype=torch.float64)
@@ -58,7 +61,7 @@ def primal_weights(
         features, targets = task["features"].double(), one_hot(task["labels"], int(task["classes"]))
         cross = torch.zeros((), dtype=torch.float64)
         for start in range(0, len(features), ROWS):
-            mapped = hidden(features[start : start + ROWS])
+            mapped = hidden(features[start : start + ROWS], mapping)
             gram = gram + mapped.T @ mapped
             cross = cross + mapped.T @ targets[start : start + ROWS]
         parts.append(cross)
@@ -72,6 +75,41 @@ def dual_weights(tasks: Sequence[HostTensors], gamma: float, penalty: float) -> 
     first = [sum(sizes[:number]) for number in range(len(sizes))]
     labels = torch.cat([task["labels"] + start for task, start in zip(tasks, first, strict=True)])
     return features, ridge(gaussian_kernel(features, features, gamma), one_hot(labels, sum(sizes)), penalty)
+
+
+class PrimalRegression(nn.Module):
+    """From features to regression values of all classes by random features."""
+
+    mapping: Tensor
+    weights: Tensor
+
+    def __init__(self, mapping: Tensor, weights: Tensor) -> None:
+        """W_r `(width, E)` and W `(width, C)`."""
+        super().__init__()
+        self.register_buffer("mapping", mapping)
+        self.register_buffer("weights", weights)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """ReLU(W_r f) · W, `(n, C)`."""
+        return hidden(features, self.mapping) @ self.weights
+
+
+class DualRegression(nn.Module):
+    """From features to regression values of all classes by a Gaussian kernel."""
+
+    stored: Tensor
+    alpha: Tensor
+
+    def __init__(self, stored: Tensor, alpha: Tensor, gamma: float) -> None:
+        """Features of all images `(n, E)` and α `(n, C)`."""
+        super().__init__()
+        self.gamma = gamma
+        self.register_buffer("stored", stored)
+        self.register_buffer("alpha", alpha)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """k(f, X) · α, `(n, C)`."""
+        return gaussian_kernel(features, self.stored, self.gamma) @ self.alpha
 
 
 def fused(plain: Tensor, regression: Tensor, learned: Tensor, share: float) -> Tensor:
@@ -96,7 +134,7 @@ class RailAnswers:
     def __init__(self, method: "Rail") -> None:
         """Nothing is solved before the first question."""
         self.method, self.plain = method, PlainAnswers(method)
-        self._solved: tuple[list[nn.Module], Callable[[Tensor], Tensor]] | None = None
+        self._solved: tuple[list[nn.Module], nn.Module] | None = None
 
     def task_logits(self, pixels: Tensor) -> Tensor:
         """Over the classes of the newest task."""
@@ -111,7 +149,7 @@ class RailAnswers:
         learned[[column for columns in known for column in columns]] = True
         if not bool(learned.any()):
             return plain
-        values = self._regression()(self.method.frozen_features(images).cpu().double())
+        values = self.regression()(self.method.frozen_features(images).cpu().double())
         regression = torch.zeros(plain.shape, dtype=torch.float64)
         start = 0
         for (task, _), columns in zip(tasks, known, strict=True):
@@ -121,7 +159,7 @@ class RailAnswers:
         probabilities = plain.cpu().double().softmax(dim=1)
         return as_logits(fused(probabilities, regression, learned, self.method.config.fusion)).to(plain)
 
-    def _regression(self) -> Callable[[Tensor], Tensor]:
+    def regression(self) -> nn.Module:
         """Features to regression values of all classes; solved again only when tasks have changed."""
         modules = [module for _, module in self.method.by_name()]
         if self._solved is None or [id(one) for one in self._solved[0]] != [id(one) for one in modules]:
@@ -187,20 +225,14 @@ class Rail(Method):
         pairs: Any = zip(self.tasks, self.bank, strict=True)
         return sorted(pairs, key=lambda pair: pair[0].name)
 
-    def hidden(self, features: Tensor) -> Tensor:
-        """φ(f) = ReLU(W_r f), `(n, width)`."""
-        if self._map is None:
-            self._map = random_map(self.config.width, self.backbone.feature_width)
-        return torch.relu(features @ self._map.T)
-
-    def solve(self, tasks: Sequence[HostTensors]) -> Callable[[Tensor], Tensor]:
+    def solve(self, tasks: Sequence[HostTensors]) -> nn.Module:
         """From features to regression values of all classes."""
         config = self.config
-        if config.kernel == "primal":
-            weights = primal_weights(self.hidden, tasks, config.penalty)
-            return lambda features: self.hidden(features) @ weights
-        stored, alpha = dual_weights(tasks, config.gamma, config.dual_penalty)
-        return lambda features: gaussian_kernel(features, stored, config.gamma) @ alpha
+        if config.kernel == "dual":
+            return DualRegression(*dual_weights(tasks, config.gamma, config.dual_penalty), config.gamma)
+        if self._map is None:
+            self._map = random_map(config.width, self.backbone.feature_width)
+        return PrimalRegression(self._map, primal_weights(self._map, tasks, config.penalty))
 
     def parameter_count(self) -> int:
         """The weights of all classes and the features they are computed from."""

@@ -11,18 +11,31 @@ from torch import Tensor, nn
 
 from dpw.errors import InputError
 from dpw.methods.base import Method
-from dpw.methods.candidates import Candidates
 from dpw.methods.diki import DIKI
 from dpw.methods.dpw.method import DPW
 from dpw.methods.dpw_ridge import HEAD, DPWRidge
+from dpw.methods.lada import Lada
+from dpw.methods.linear_probe import LinearProbe
 from dpw.methods.parts.heads import CLIP_TEMPERATURE, NEGLIGIBLE
 from dpw.methods.parts.plain import PlainAnswers
 from dpw.methods.parts.weighted import WeightedAnswers
+from dpw.methods.rail import Rail
 from dpw.methods.routing.gaussian import GaussianRouter
 from dpw.methods.routing.ranking import ranked_logits
+from dpw.methods.tip_adapter import TipAdapter
+from dpw.serving.export_frozen import (
+    IMPOSSIBLE,
+    LOGITS,
+    ROUTED,
+    TYPICALITY,
+    HeadsGraph,
+    LadaGraph,
+    PlainGraph,
+    RailGraph,
+)
 from dpw.serving.export_heads import HeadGraph
 from dpw.serving.export_routing import BelongingGraph, GaussianGraph, Routed, TypicalityGraph
-from dpw.serving.export_texts import ALL, Questions, TextGrid
+from dpw.serving.export_texts import ALL, Questions, TextGrid, known_classes
 from dpw.serving.export_towers import (
     DIKIBlock,
     DPWBlock,
@@ -32,30 +45,6 @@ from dpw.serving.export_towers import (
     Taken,
     rows_of,
 )
-
-LOGITS = ("logits",)
-ROUTED = ("task", "confidence")
-TYPICALITY = ("typicality",)
-IMPOSSIBLE = -1e30  # as a logit
-
-
-class PlainGraph(nn.Module):
-    """One CLIP whatever the task: zero-shot and fine-tuned ones."""
-
-    texts: Tensor
-
-    def __init__(self, method: Method, answers: PlainAnswers) -> None:
-        """Encode the class texts once."""
-        super().__init__()
-        model, self.names = answers.model(), LOGITS
-        self.tower, self.questions = ImageTower(model), Questions(method)
-        texts = torch.cat([answers.text_features(task.group()) for task in method.tasks])
-        self.register_buffer("texts", (model.logit_scale * texts).detach().cpu())
-
-    def forward(self, pixels: Tensor, among: Tensor) -> tuple[Tensor, ...]:
-        """Logits."""
-        features = self.tower.features(self.tower.embed(pixels))
-        return (self.questions(among, features @ self.texts.T),)
 
 
 class RoutedGraph(nn.Module):
@@ -136,7 +125,7 @@ class RidgeGraph(RoutedGraph):
         groups = [task.group() for task in method.tasks]
         texts = torch.cat([method.frozen_text_features(group) for group in groups])
         self.register_buffer("texts", (method.backbone.logit_scale * texts).detach().cpu())
-        self.register_buffer("known", _known(method))
+        self.register_buffer("known", known_classes(method))
 
     def forward(self, pixels: Tensor, among: Tensor) -> tuple[Tensor, ...]:
         """The heads of the tasks that know a class, for the images that may be theirs."""
@@ -144,9 +133,7 @@ class RidgeGraph(RoutedGraph):
         route, known = self.routed(seen), self.known[among + 1][0]  # (T, C)
         plain = self.questions(among, seen.feature @ self.texts.T)
         calm = (CLIP_TEMPERATURE * plain.double()).softmax(dim=1)
-        speaks = known >= 0
-        mass = (calm * speaks.any(dim=0)).sum(dim=1, keepdim=True).clamp(max=1)
-        weight = self.belonging(route.likelihood, speaks.any(dim=1)[None]) * mass
+        weight = self.belonging(route.likelihood, (known >= 0).any(dim=1)[None])
         counts = weight > NEGLIGIBLE
         image, task = (counts | _best_of_first(weight)).nonzero().unbind(dim=1)
         share = torch.where(counts, weight, 0.0).flatten().index_select(0, image * weight.shape[1] + task)
@@ -205,10 +192,16 @@ def graph_of(method: Method, by_task: bool = True) -> nn.Module:
         graph = WeightedGraph(method, answers, by_task)
     elif type(answers) is PlainAnswers and not own_logits:
         graph = PlainGraph(method, answers)
+    elif isinstance(method, LinearProbe | TipAdapter):
+        graph = HeadsGraph(method, answers)
+    elif isinstance(method, Rail):
+        graph = RailGraph(method, answers)
+    elif isinstance(method, Lada):
+        graph = LadaGraph(method, answers)
     else:
         raise InputError(
             f"a model of method {method.name!r} cannot be exported: dpw-ridge, dpw, dpw-reduced, diki, "
-            "zero-shot and the fine-tuning methods can"
+            "linear-probe, tip-adapter, rail, lada, zero-shot and the fine-tuning methods can"
         )
     return (graph if by_task else OfAllClasses(graph)).eval().requires_grad_(requires_grad=False)
 
@@ -254,17 +247,3 @@ def _blocks(method: Method) -> list[nn.Module]:
         DIKIBlock([keys for keys, _ in block], [values for _, values in block], heads)
         for block in zip(*prefixes, strict=True)
     ]
-
-
-def _known(method: Method) -> Tensor:
-    """By question, task and class: the number the class has within the task, or −1, `(1 + T, T, C)`."""
-    groups = [task.group() for task in method.tasks]
-    first = [sum(len(group.classes) for group in groups[:index]) for index in range(len(groups))]
-    asked = [(0, Candidates.learned(groups))]
-    asked += [(start, Candidates.among(group)) for start, group in zip(first, groups, strict=True)]
-    known = torch.full((len(asked), len(groups), sum(len(group.classes) for group in groups)), -1)
-    for question, (start, candidates) in enumerate(asked):
-        for index, task in enumerate(method.tasks):
-            for place, number in candidates.known_to(task.name, task.classes).items():
-                known[question, index, start + place] = number
-    return known

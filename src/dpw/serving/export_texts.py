@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dpw.methods.base import Method
+from dpw.methods.candidates import Candidates
 from dpw.methods.parts.weighted import WeightedAnswers
 
 ALL = -1  # what is asked: all learned classes, or those of the task with this number
@@ -30,6 +31,20 @@ class Questions(nn.Module):
     def forward(self, among: Tensor, logits: Tensor) -> Tensor:
         """Logits with −∞ for every class that is not asked for."""
         return torch.where(self.asked[among + 1], logits, -math.inf)
+
+
+def known_classes(method: Method) -> Tensor:
+    """By question, task and class: the number the class has within the task, or −1, `(1 + T, T, C)`."""
+    groups = [task.group() for task in method.tasks]
+    first = [sum(len(group.classes) for group in groups[:index]) for index in range(len(groups))]
+    asked = [(0, Candidates.learned(groups))]
+    asked += [(start, Candidates.among(group)) for start, group in zip(first, groups, strict=True)]
+    known = torch.full((len(asked), len(groups), sum(len(group.classes) for group in groups)), -1)
+    for question, (start, candidates) in enumerate(asked):
+        for index, task in enumerate(method.tasks):
+            for place, number in candidates.known_to(task.name, task.classes).items():
+                known[question, index, start + place] = number
+    return known
 
 
 class TextGrid(nn.Module):

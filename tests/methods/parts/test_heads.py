@@ -5,7 +5,7 @@ import torch
 
 from dpw.data.images import Images
 from dpw.methods import Candidates, ClassGroup
-from dpw.methods.parts.heads import own_likelihood
+from dpw.methods.parts.heads import known_evidence, own_likelihood
 from dpw.methods.routing.gaussian import fitted_gaussian
 from tests.helpers.toy_methods import answers, learn, some_pixels, toy_method, toy_task
 
@@ -36,18 +36,35 @@ def test_answers_are_log_probabilities(probe):
         torch.testing.assert_close(total, torch.ones_like(total))
 
 
-def test_a_task_speaks_only_as_far_as_plain_clip_believes_in_what_it_knows(probe, monkeypatch):
+def test_heads_share_out_what_the_evidence_leaves_of_plain_clips_odds(probe, monkeypatch):
     sure = torch.tensor([[0.0, -100.0]], dtype=torch.float64)
     monkeypatch.setattr(probe.answers, "head_logits", lambda _, images: sure.expand(len(images), 2))
-    monkeypatch.setattr(probe.answers, "_weights", lambda images, _: torch.ones(len(images), 1).double())
-    question = Candidates.among(ClassGroup("mixed", ("oak", "jet", "fir")))
+    question = Candidates.among(ClassGroup("mixed", ("oak", "jet", "fir", "kite")))
     pixels = some_pixels()
     plain = (0.35 * answers(toy_method("zero-shot"), pixels, question).double()).softmax(dim=1)
-    mass = plain[:, 1]
-    expected = (1 - mass) * plain[:, 1] + mass
-    torch.testing.assert_close(
-        answers(probe, pixels, question)[:, 1].exp().double(), expected, rtol=1e-5, atol=0
-    )
+    learned = plain[:, [1, 3]].sum(dim=1)
+    for evidence in (-2.0, 0.0, 1.5):
+        told = torch.full((len(pixels),), evidence, dtype=torch.float64)
+        monkeypatch.setattr(
+            probe.answers,
+            "_weights",
+            lambda images, _, told=told: (torch.ones(len(images), 1).double(), told),
+        )
+        found = answers(probe, pixels, question).exp().double()
+        expected = torch.sigmoid(torch.logit(learned) + evidence)
+        torch.testing.assert_close(found[:, 1], expected, rtol=1e-5, atol=0)
+        torch.testing.assert_close(found[:, 0] / found[:, 2], plain[:, 0] / plain[:, 2], rtol=1e-5, atol=0)
+
+
+def test_evidence_grows_with_the_likelihood_and_has_bounds():
+    z = torch.tensor([-1e6, -5.0, -1.0, 0.0, 1e6], dtype=torch.float64)
+    assert known_evidence(z).tolist() == [-8, -4, 0, 1, 3]
+
+
+def test_a_handful_of_images_is_no_evidence():
+    method = learn(toy_method("linear-probe"), toy_task("aircraft"))
+    method.bank[0]["router"].tensors["own"] = method.bank[0]["router"]["own"][:5]
+    assert method.answers._weights(Images.of(some_pixels()), [0])[1].tolist() == [0] * len(some_pixels())
 
 
 def test_a_group_of_the_tasks_own_name_is_its_own_and_others_are_not():
@@ -78,7 +95,7 @@ def test_likelihoods_of_left_out_images_say_who_belongs():
 def test_an_image_unlike_every_task_is_left_to_plain_clip(probe):
     task = probe.tasks[0]
     images = Images.of(some_pixels())
-    weight = probe.answers._weights(images, [0])
+    weight, _ = probe.answers._weights(images, [0])
     probe.bank[0]["router"].tensors["own"] += 1e6
     try:
         assert bool((weight > 0).any())
@@ -101,7 +118,7 @@ def test_a_task_is_asked_only_about_images_it_may_decide(probe, monkeypatch):
 
     weight = torch.tensor([[1.0, 0.0], [0.5, 0.5], [1e-7, 0.9]], dtype=torch.float64)
     monkeypatch.setattr(probe.answers, "head_logits", counting)
-    monkeypatch.setattr(probe.answers, "_weights", lambda _, speakers: weight[:, speakers])
+    monkeypatch.setattr(probe.answers, "_weights", lambda _, speakers: (weight[:, speakers], weight[:, 0]))
     question = Candidates.learned([task.group() for task in probe.tasks])
     assert answers(probe, some_pixels()[:3], question).isfinite().all()
     assert asked == [(0, 2), (1, 2)]
