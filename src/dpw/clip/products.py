@@ -33,7 +33,11 @@ def _by_onednn(x: Tensor, weight: Tensor) -> bool:
 def _has_avx512() -> bool:
     """Whether this processor has what oneDNN is quicker with."""
     there: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return there and torch.backends.cpu.get_cpu_capability() == "AVX512"
+    return (
+        there
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and torch.backends.cpu.get_cpu_capability() == "AVX512"
+    )
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
