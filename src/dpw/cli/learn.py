@@ -159,6 +159,11 @@ def _open(
                 f"{into} is not a model yet: say which CLIP to start from, for example --model mini or "
                 "--model openai/clip-vit-base-patch16"
             )
+        if allow_download:
+            raise InputError(
+                f"--allow-download has no effect on the new model {into}: a CLIP that --model names is "
+                "always fetched; leave it out"
+            )
         refuse_unknown(method or FOLDER_METHOD, preset, settings)
         find_clip(model)
     from dpw import ContinualCLIP

@@ -95,7 +95,8 @@ def run(
     many_seeds = parse_seeds(seed, seeds)
     many_shots: list[int] | list[None] = [None] if shots is None else _numbers("--shots", shots)
     usual = MINI_METHODS if _is_embedded(benchmark) else "dpw"
-    methods = (method or (SHOT_METHODS if len(many_shots) > 1 else usual)).split(",")
+    chosen = (SHOT_METHODS if len(many_shots) > 1 else usual) if method is None else method
+    methods, presets = _names("--method", chosen), _names("--preset", preset)
     common = {
         "benchmark": benchmark,
         "model": model or _default_model(benchmark),
@@ -111,9 +112,10 @@ def run(
         "trackers": track or [],
     }
     base = output or Path("runs") / Path(benchmark).stem
-    grid = itertools.product(methods, preset.split(","), many_shots, many_seeds)
+    grid = itertools.product(methods, presets, many_shots, many_seeds)
     planned = _planned(common, list(grid), base, output is None)
     refuse_mixed(cluster, threads, processes, jobs, track)
+    _refuse_lonely_jobs(jobs, len(planned))
     checked = [(_checked(values), folder) for values, folder in planned]
     if len(many_shots) > 1:
         _refuse_foreign_pictures(base)
@@ -125,6 +127,14 @@ def run(
     _show(found, as_json)
     if len(many_shots) > 1:
         _draw_shots(found, base, as_json)
+
+
+def _refuse_lonely_jobs(jobs: int | None, runs: int) -> None:
+    """Refuse to do a single run side by side."""
+    from dpw import InputError
+
+    if jobs is not None and runs == 1:
+        raise InputError(f"--jobs {jobs} has no effect on a single run: leave it out")
 
 
 def _refuse_foreign_pictures(folder: Path) -> None:
@@ -218,6 +228,16 @@ def parse_seeds(seed: int | None, seeds: str | None) -> list[int]:
     found = _numbers("--seeds", seeds)
     if min(found) < 0:
         raise InputError(f"--seeds {seeds} has a number below 0: give whole numbers from 0 on")
+    return found
+
+
+def _names(option: str, text: str) -> list[str]:
+    """Different names given as `a,b`; two equal ones would be one run twice in the same folder."""
+    from dpw import InputError
+
+    found = text.split(",")
+    if "" in found or len(set(found)) != len(found):
+        raise InputError(f"{option} {text!r} names nothing or something twice: give each once, as in a,b")
     return found
 
 

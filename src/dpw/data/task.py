@@ -352,6 +352,8 @@ class Task:
 
 def _name(name: Any) -> str | None:
     """A name that was given, or None for that of the source."""
+    if isinstance(name, str) and not name:
+        raise wrong("name", name, "a word, or leave it out")
     return None if name is None else a_text(name, "name")
 
 

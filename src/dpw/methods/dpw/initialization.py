@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from dpw.clip.backbone import Backbone, TowerShape
+from dpw.errors import InputError
 
 
 class Initializer:
@@ -43,14 +44,25 @@ class Initializer:
             return torch.stack(
                 [orthogonal_heads(heads, rows, prefixes, generator) for _ in range(shape.blocks)]
             )
+        self._refuse_too_many(tower, heads * prefixes, prefixes)
         columns = self._singular(tower, source)[:, :, : heads * prefixes]
         return columns.reshape(shape.blocks, shape.width, heads, prefixes).transpose(1, 2)
 
     def prefix_values(self, tower: str, prefixes: int) -> Tensor:
         """P_V `(K, L, D)`: left singular vectors of W_V at the mean length of its columns."""
+        self._refuse_too_many(tower, prefixes, prefixes)
         lengths = torch.stack([_weight(layer, "v_proj").norm(dim=0).mean() for layer in self._towers[tower]])
         vectors = self._singular(tower, "value")[:, :, :prefixes].transpose(1, 2)
         return vectors * lengths.cpu()[:, None, None]
+
+    def _refuse_too_many(self, tower: str, directions: int, prefixes: int) -> None:
+        """Refuse more prefixes than the singular vectors of a tower can begin."""
+        width = self.shapes[tower].width
+        if directions > width:
+            raise InputError(
+                f"prefix_length = {prefixes} needs {directions} directions, but the {tower} tower of this "
+                f"CLIP has {width}: give at most {width * prefixes // directions}"
+            )
 
     def adapter_down(self, rank: int, source: Literal["svd", "random"], seed: int) -> dict[str, Tensor]:
         """D `(K, D, r)` of both towers: the top input directions of W_V, or a random orthonormal frame."""
