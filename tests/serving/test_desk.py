@@ -45,7 +45,7 @@ def test_a_task_is_taught_with_progress_and_forgotten(desk, toy, folder):
     assert "learned signs: 2 classes" in seen[-1].sentence
     assert any("step" in one.sentence for one in seen)
     assert [task["name"] for task in desk.tasks()] == ["birds", "metals", "signs"]
-    with pytest.raises(InputError, match="already learned"):
+    with pytest.raises(InputError, match="already learned: tick"):
         list(desk.teach("signs", signs(toy)))
     assert "left: birds, metals" in desk.forget("signs")
     assert ContinualCLIP.from_pretrained(folder).tasks == ["birds", "metals"]

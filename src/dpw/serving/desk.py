@@ -116,6 +116,11 @@ class Desk:
         self._refuse_changes()
         if not name.strip():
             raise InputError("the task has no name: give it one, such as birds")
+        if name.strip() in self.learner.tasks and not again:
+            raise InputError(
+                f"task {name.strip()!r} is already learned: tick 'Replace a task of this name', "
+                "or choose another name"
+            )
         if not any(images.values()):
             raise InputError("there is no image to learn from: add a class with its images first")
         if not self._teaching.acquire(blocking=False):
