@@ -11,9 +11,11 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def test_benchmarks_are_listed_with_their_sizes():
+def test_benchmarks_are_listed_with_their_sizes(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     text = run("benchmarks").output
     assert "mtil-order2" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
     listed = json.loads(run("benchmarks", "--json").output)
     assert {entry["name"]: entry["classes"] for entry in listed}["mtil"] == 1200
 

@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tests.helpers.command_line import dpw
 
 
@@ -14,6 +16,14 @@ def test_every_setting_of_one_method(capsys):
     assert "training.epochs = 10" in out
     entry = json.loads(dpw(capsys, "methods", "dpw", "--json")[1])
     assert {one["name"]: one["default"] for one in entry["settings"]}["gate"] == 0.825
+
+
+@pytest.mark.parametrize("words", [[], ["lada"], ["moe-adapters"], ["dpw"]])
+def test_no_line_is_wider_than_the_terminal(capsys, monkeypatch, words):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = dpw(capsys, "methods", *words)
+    assert code == 0
+    assert 60 < max(len(line) for line in out.splitlines()) <= 80
 
 
 def test_a_method_that_does_not_exist_is_one_sentence(capsys):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpw.cli.output import say
+from dpw.cli.output import say, wrapped
 
 
 def benchmarks(
@@ -31,7 +31,7 @@ def benchmarks(
 
 
 def _list(described: list[dict[str, Any]]) -> str:
-    """One line for each benchmark."""
+    """Two lines for each benchmark, its numbers and what it is, which fit on a terminal of 80 columns."""
     lines = [
         f"{'benchmark':<18}{'tasks':>6}{'classes':>9}{'train':>9}{'test':>9}  setting            protocol"
     ]
@@ -39,10 +39,8 @@ def _list(described: list[dict[str, Any]]) -> str:
         numbers = f"{len(benchmark['tasks']) or '-':>6}" + "".join(
             f"{_shown(benchmark[what]):>9}" for what in ("classes", "train", "test")
         )
-        lines.append(
-            f"{benchmark['name']:<18}{numbers}  {benchmark['setting']:<18} {benchmark['protocol']}"
-            f"  {benchmark['description']}"
-        )
+        lines.append(f"{benchmark['name']:<18}{numbers}  {benchmark['setting']:<18} {benchmark['protocol']}")
+        lines += wrapped(benchmark["description"], indent=4)
     return "\n".join(lines)
 
 

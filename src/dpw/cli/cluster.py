@@ -17,19 +17,26 @@ if TYPE_CHECKING:
     from dpw.runs.config import RunConfig
 
 HEADS = 10  # times that a head may be lost before somebody should look at it
+
+
+def clustered(**options: Any) -> Any:
+    """An option about many machines: `--help` shows it in a panel of its own."""
+    return typer.Option(rich_help_panel="Many machines", **options)
+
+
 Cluster = Annotated[
     str | None,
-    typer.Option(help="Spread the work by Ray: local, local:N, auto, or the address of a cluster."),
+    clustered(help="Spread the work by Ray: local, local:N, auto, or the address of a cluster."),
 ]
 Reuse = Annotated[
     Path | None,
-    typer.Option(help="Folder of learned tasks: train once, any order; with --cluster learned-tasks/."),
+    clustered(help="Folder of learned tasks: train once, any order; with --cluster learned-tasks/."),
 ]
 Threads = Annotated[
-    int | None, typer.Option(min=1, help="With --cluster: threads of every worker (1); they decide digits.")
+    int | None, clustered(min=1, help="With --cluster: threads of every worker (1); they decide digits.")
 ]
 Processes = Annotated[
-    int | None, typer.Option(min=2, help="With --cluster: processes that share every training, one a device.")
+    int | None, clustered(min=2, help="With --cluster: processes that share every training, one a device.")
 ]
 
 

@@ -1,15 +1,13 @@
 """`dpw methods`: all methods, or every setting of one."""
 
 import json
-import shutil
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from dpw.cli.learn import Json
-from dpw.cli.output import say
+from dpw.cli.output import say, wrapped
 from dpw.methods.catalog import Entry, catalog, no_method
 
 
@@ -41,26 +39,24 @@ def _list(found: Mapping[str, Entry]) -> str:
     """All methods with their presets."""
     lines = []
     for name, entry in found.items():
-        lines.append(f"{name:<14}{entry.summary}")
+        lines += wrapped(entry.summary, indent=14, first=f"{name:<14}")
         if presets := preset_names(entry.presets):
-            lines.append(f"{'':<14}presets: {', '.join(presets)}")
+            lines += wrapped(f"presets: {', '.join(presets)}", indent=14)
         if "reconstruction" in entry.status:
-            lines.append(f"{'':<14}{entry.status}")
+            lines += wrapped(entry.status, indent=14)
     return "\n".join([*lines, "", "'dpw methods NAME' shows every setting of a method."])
 
 
 def _page(name: str, entry: Entry) -> str:
     """One method: every setting with its default, what it may be, and what it means."""
-    lines = [f"{name}: {entry.summary}", f"status: {entry.status}"]
+    lines = wrapped(entry.summary, first=f"{name}: ") + wrapped(entry.status, first="status: ")
     if presets := [one for one in entry.presets if one != "default"]:
-        width = shutil.get_terminal_size().columns
-        lines += textwrap.wrap(
-            f"presets (--preset NAME): {', '.join(presets)}", width, break_on_hyphens=False
-        )
+        lines += wrapped(f"presets (--preset NAME): {', '.join(presets)}")
     lines += ["", "settings (--set NAME=VALUE), with the default for CLIP ViT-B/16:"]
     for setting in entry.settings:
-        lines.append(f"  {setting.name} = {shown(setting.default)}  ({setting.values})")
-        lines.append(f"      {setting.meaning}")
+        given = f"{setting.name} = {shown(setting.default)}  ({setting.values})"
+        lines += wrapped(given, indent=4, first="  ")
+        lines += wrapped(setting.meaning, indent=6)
     return "\n".join(lines)
 
 

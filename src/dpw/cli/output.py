@@ -1,5 +1,7 @@
 """What reaches the terminal: plain text, in which nothing that a file or its name holds is obeyed."""
 
+import shutil
+import textwrap
 import unicodedata
 
 import typer
@@ -23,6 +25,21 @@ def plain(text: str, keep: str = "") -> str:
 def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
     """Print lines; only line ends and tabs act."""
     typer.echo(plain(text, "\n\t"), err=err, nl=nl)
+
+
+def wrapped(text: str, indent: int = 0, first: str | None = None) -> list[str]:
+    """The lines of a paragraph that is no wider than the terminal, 80 columns where there is none.
+
+    `first` stands before the first line; the others are indented.
+
+    Example:
+        >>> from dpw.cli.output import wrapped
+        >>> wrapped("what it is", indent=8, first="name    ")
+        ['name    what it is']
+    """
+    width, rest = shutil.get_terminal_size().columns, " " * indent
+    before = rest if first is None else first
+    return textwrap.wrap(text, width, initial_indent=before, subsequent_indent=rest, break_on_hyphens=False)
 
 
 def say_error(text: str) -> None:

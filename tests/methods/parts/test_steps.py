@@ -9,6 +9,8 @@ def test_the_planned_steps_are_those_of_training():
     assert steps_of(TrainingConfig(**settings), "mnist", 25) == 6
     assert steps_of(TrainingConfig(**settings | {"drop_last": True}), "dtd", 25) == 6
     assert steps_of(TrainingConfig(**settings, iterations=7), "dtd", 25) == 7
+    assert steps_of(TrainingConfig(**settings, minimum_steps=30), "mnist", 25) == 30
+    assert steps_of(TrainingConfig(**settings, minimum_steps=5), "mnist", 25) == 6
 
 
 def test_500_steps_are_planned_for_a_task_of_any_size():

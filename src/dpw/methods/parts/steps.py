@@ -36,4 +36,5 @@ def steps_of(training: TrainingConfig, task: str, images: int) -> int:
         return training.iterations
     epochs = training.task_epochs.get(task, training.epochs or 1)
     whole, rest = divmod(images, training.batch_size)
-    return epochs * max(whole + (1 if rest and not training.drop_last else 0), 1)
+    by_epochs = epochs * max(whole + (1 if rest and not training.drop_last else 0), 1)
+    return max(by_epochs, training.minimum_steps)
