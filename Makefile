@@ -22,7 +22,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 unit: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --durations=10
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal --durations=10
 
 # The tests on real images: make test-real DATA=FOLDER, with subsets of the public datasets in their layouts.
 test-real: $(STAMP)

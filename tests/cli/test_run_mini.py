@@ -28,7 +28,7 @@ def test_mini_runs_offline(capsys, tmp_path):
 
 
 @pytest.mark.usefixtures("no_network")
-def test_a_folder_of_images_is_learned_on_mini(capsys, toy, tmp_path):
+def test_a_folder_of_images_is_learned_on_mini(capsys, toy, tmp_path, short_learning):
     birds = toy / "data" / "birds"
     code, out, err = dpw(capsys, "learn", birds, "--into", tmp_path / "m", "--model", "mini")
     assert code == 0, err

@@ -25,9 +25,9 @@ time.sleep(30)
 """
 
 
-def test_two_runs_at_once_are_two_runs(capsys, tmp_path, monkeypatch):
+def test_two_runs_at_once_are_two_runs(capsys, toy, tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    command = ["run", "mini", "--method", "zero-shot", "--order", "signs", "--seeds", "1,2"]
+    command = ["run", toy / "toy.yaml", "--model", toy / "clip", "--method", "zero-shot", "--seeds", "1,2"]
     for jobs in (1, 2):
         code, out, err = dpw(capsys, *command, "--jobs", jobs, "--output", tmp_path / str(jobs))
         assert code == 0, err

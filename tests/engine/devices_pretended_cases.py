@@ -14,7 +14,7 @@ from tests.helpers.tiny_clip import tiny_backbone
 from tests.helpers.toy_methods import questions, some_pixels, toy_method, toy_task
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
-FEW = {"training.iterations": 3, "training.batch_size": 8}
+FEW = {"training.iterations": 1, "training.batch_size": 8}
 WITHOUT_DROPOUT = {"adapter_dropout": 0.0}
 
 
