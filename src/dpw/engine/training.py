@@ -306,9 +306,9 @@ def prepare_towers(method: Method) -> None:
 
 
 def known_task_accuracy(method: Method, images: SplitImages) -> float:
-    """Share of images whose class is found among those of the task being learned."""
-    right = 0
+    """Share of images whose class is found among those of the task being learned; read once for all."""
     with torch.no_grad():
-        for pixels, labels in images.batches():
-            right += int((method.task_logits(pixels).argmax(dim=1) == labels).sum())
-    return right / len(images)
+        right = [
+            (method.task_logits(pixels).argmax(dim=1) == labels).sum() for pixels, labels in images.batches()
+        ]
+        return int(torch.stack(right).sum()) / len(images)
