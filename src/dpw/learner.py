@@ -87,12 +87,7 @@ class ContinualCLIP(Predictor):
             >>> ContinualCLIP.from_pretrained("mini", "diki").tasks
             []
         """
-        if not isinstance(source, str | Path) or not str(source):
-            raise InputError(f"source is {source!r}; give a model folder, 'mini', a folder or a hub name")
-        if not isinstance(settings, Mapping | None):
-            raise wrong("settings", settings, "values by name, as in {'training.epochs': 3}")
-        a_text(preset, "preset")
-        a_text("" if method is None else method, "method")
+        _refuse_wrong_types(source, method, preset, settings)
         backbone = None if backbone is None else a_path(backbone, "backbone")
         allow_download = a_flag(allow_download, "allow_download")
         folder, clip = hub_model(source) or Path(source), backbone or source
@@ -114,8 +109,7 @@ class ContinualCLIP(Predictor):
             suited = METHODS[name].folder_settings if name in METHODS and preset == "default" else {}
             config = configure(name, preset, {**suited, **(settings or {})}, clip=str(clip))
             loaded = METHODS[name](Backbone.from_pretrained(clip), config)
-        model = cls(loaded)
-        return model.to(default_device() if device is None else device)
+        return cls(loaded).to(default_device() if device is None else device)
 
     def to(self, device: str | torch.device) -> "ContinualCLIP":
         """Move to a device, such as `"cpu"`, and give the model back.
@@ -183,18 +177,10 @@ class ContinualCLIP(Predictor):
         """
         wishes = Wishes(learning_rate, steps, epochs, batch_size, time_limit)
         check_learning(self.method, task, wishes, seed, checkpoint_seconds)
-        trainer = Trainer(
-            self.cache,
-            accelerator or make_accelerator(),
-            seed=seed,
-            checkpoint_seconds=checkpoint_seconds,
-            callback=callback or usual_callback(),
-            should_stop=should_stop,
-        )
-        if not callable(should_stop) or not isinstance(callback, TrainingCallback | None):
-            raise wrong(
-                "should_stop or callback", (should_stop, callback), "a function and a TrainingCallback"
-            )
+        _refuse_wrong_listeners(callback, should_stop)
+        heard: dict[str, Any] = {"callback": callback or usual_callback(), "should_stop": should_stop}
+        device = accelerator or make_accelerator()
+        trainer = Trainer(self.cache, device, seed=seed, checkpoint_seconds=checkpoint_seconds, **heard)
         checkpoint = None if checkpoint is None else a_path(checkpoint, "checkpoint")
         use_all = a_flag(use_all, "use_all")
         if a_flag(again, "again") and task.name in self.tasks:
@@ -332,3 +318,22 @@ class ContinualCLIP(Predictor):
             'diki'
         """
         model_folder.save_model(self.method, a_path(folder, "folder"))
+
+
+def _refuse_wrong_types(
+    source: str | Path, method: str | None, preset: str, settings: Mapping[str, Any] | None
+) -> None:
+    """Say in a sentence what of a model's beginning is no name, path or mapping."""
+    if not isinstance(source, str | Path) or not str(source):
+        raise InputError(f"source is {source!r}; give a model folder, 'mini', a folder or a hub name")
+    if not isinstance(settings, Mapping | None):
+        raise wrong("settings", settings, "values by name, as in {'training.epochs': 3}")
+    a_text(preset, "preset")
+    a_text("" if method is None else method, "method")
+
+
+def _refuse_wrong_listeners(callback: Any, should_stop: Any) -> None:
+    """Say in a sentence what can neither be told of a step nor be asked to stop."""
+    if not callable(should_stop) or not isinstance(callback, TrainingCallback | None):
+        given = (should_stop, callback)
+        raise wrong("should_stop or callback", given, "a function and a TrainingCallback")

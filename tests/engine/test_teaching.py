@@ -111,7 +111,7 @@ WRONG = [
     ({"steps": 3, "epochs": 2}, "not both"),
     ({"steps": 0}, "steps must be above 0"),
     ({"time_limit": -1}, "time_limit must be above 0"),
-    ({"learning_rate": float("nan")}, "learning_rate must be above 0"),
+    ({"learning_rate": float("nan")}, "learning_rate is nan; give a number"),
     ({"seed": -1}, "seed is -1"),
 ]
 

@@ -42,7 +42,7 @@ PUBLIC = public_objects()
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_examples_in_docstrings_give_what_they_say(name, tmp_path, monkeypatch, few_of_mini, short_learning):
+def test_examples_in_docstrings_give_what_they_say(name, tmp_path, monkeypatch, short_learning):
     monkeypatch.chdir(tmp_path)
     found = doctest.DocTestFinder(exclude_empty=True).find(PUBLIC[name], name, globs={})
     examples = [test for test in found if test.examples]

@@ -108,8 +108,8 @@ def test_a_polite_stop_saves_and_goes_on(toy, tmp_path, straight, step):
     assert outcome(tmp_path / "run") == straight[0]
 
 
-def test_a_stop_while_measuring_goes_on_with_the_measurement(toy, tmp_path, straight):
-    with pytest.raises(Interrupted, match="while measuring"):
+def test_a_stop_before_measuring_goes_on_with_the_measurement(toy, tmp_path, straight):
+    with pytest.raises(Interrupted, match="before measuring"):
         run(toy, tmp_path / "run", StopAfter(0).options())
     resume_run(tmp_path / "run", RunOptions())
     assert outcome(tmp_path / "run") == straight[0]

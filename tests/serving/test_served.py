@@ -44,6 +44,7 @@ def test_methods_beside_clip_are_served_as_the_library_answers(toy, tmp_path, ph
         learner.learn(task(toy, name))
     learner.save_pretrained(tmp_path / "model")
     model, names, images = load_served(tmp_path / "model"), list(photos), list(photos.values())
+    learner = ContinualCLIP.from_pretrained(tmp_path / "model")
     for question in (Question(top=2), Question(classes=("oak", "crow"))):
         found = model.answer(model.read(images, names)[0], names, question)
         expected = learner.predict(images, classes=question.classes, top=question.top)

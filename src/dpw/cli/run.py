@@ -115,10 +115,7 @@ def run(
     grid = itertools.product(methods, presets, many_shots, many_seeds)
     planned = _planned(common, list(grid), base, output is None)
     refuse_mixed(cluster, threads, processes, jobs, track)
-    _refuse_lonely_jobs(jobs, len(planned))
-    checked = [(_checked(values), folder) for values, folder in planned]
-    if len(many_shots) > 1:
-        _refuse_foreign_pictures(base)
+    checked = _all_checked(planned, jobs, base if len(many_shots) > 1 else None)
     if cluster is None:
         found = _all(checked, settings or [], checkpoint_seconds, jobs, reuse)
     else:
@@ -127,6 +124,16 @@ def run(
     _show(found, as_json)
     if len(many_shots) > 1:
         _draw_shots(found, base, as_json)
+
+
+def _all_checked(
+    planned: list[tuple[dict[str, Any], Path]], jobs: int | None, pictures: Path | None
+) -> "list[tuple[RunConfig, Path]]":
+    """Every run with its folder, all of them checked before the first begins."""
+    _refuse_lonely_jobs(jobs, len(planned))
+    if pictures is not None:
+        _refuse_foreign_pictures(pictures)
+    return [(_checked(values), folder) for values, folder in planned]
 
 
 def _refuse_lonely_jobs(jobs: int | None, runs: int) -> None:

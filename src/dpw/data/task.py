@@ -140,10 +140,7 @@ class Task:
         """
         content = read_folder(
             a_path(path, "path"),
-            name=_name(name),
-            class_names=_renamed(class_names),
-            fractions=_fractions(val_fraction, test_fraction),
-            seed=a_whole_number(seed, "seed"),
+            **_common(name, class_names, val_fraction, test_fraction, seed),
         )
         return cls.from_content(content, templates=templates, protocol=protocol)
 
@@ -242,16 +239,12 @@ class Task:
             >>> task.name, task.classes
             ('colours', ('blue', 'red'))
         """
-        columns = some_texts((path_column, label_column, split_column), "path, label or split_column")
         content = read_table(
             a_path(path, "path"),
-            name=_name(name),
             root=None if root is None else a_path(root, "root"),
-            columns=TableColumns(*columns),
+            columns=TableColumns(*some_texts((path_column, label_column, split_column), "columns")),
             classes=None if classes is None else some_texts(classes, "classes"),
-            class_names=_renamed(class_names),
-            fractions=_fractions(val_fraction, test_fraction),
-            seed=a_whole_number(seed, "seed"),
+            **_common(name, class_names, val_fraction, test_fraction, seed),
         )
         return cls.from_content(content, templates=templates, protocol=protocol)
 
@@ -284,9 +277,7 @@ class Task:
             source: A hub name, a folder written by `save_to_disk`, or a folder of data files.
             config: Which configuration of the dataset.
             image_column, label_column: The columns of images and of labels, numbers with names or words.
-            train_split: The dataset's split to train on.
-            val_split: The dataset's split for validation, if it has one.
-            test_split: The dataset's split for the test; where it is missing, train is divided by the seed.
+            train_split, val_split, test_split: The dataset's splits; without a test, train is divided.
             cache_folder: Where the datasets library keeps downloads; its own folder by default.
             allow_download: Whether a hub name may be fetched from the network.
 
@@ -308,20 +299,14 @@ class Task:
             >>> task.classes, len(task.train)
             (('blue', 'red'), 2)
         """
-        for what in (config, val_split, test_split):
-            a_text(what or "", "config, val_split or test_split")
-        columns = (a_text(image_column, "image_column"), a_text(label_column, "label_column"))
-        train, cache = a_text(train_split, "train_split"), None
-        if cache_folder is not None:
-            cache = a_path(cache_folder, "cache_folder")
-        choice = HubChoice(config, *columns, train, val_split, test_split, cache, allow_download)
+        some_texts((image_column, label_column, train_split), "columns and train_split")
+        some_texts((config or "", val_split or "", test_split or ""), "config, val_split and test_split")
+        cache = None if cache_folder is None else a_path(cache_folder, "cache_folder")
+        splits = (train_split, val_split, test_split)
         content = read_dataset(
             str(a_path(source, "source")),
-            name=_name(name),
-            choice=choice,
-            class_names=_renamed(class_names),
-            fractions=_fractions(val_fraction, test_fraction),
-            seed=a_whole_number(seed, "seed"),
+            choice=HubChoice(config, image_column, label_column, *splits, cache, allow_download),
+            **_common(name, class_names, val_fraction, test_fraction, seed),
         )
         return cls.from_content(content, templates=templates, protocol=protocol)
 
@@ -360,6 +345,22 @@ def _name(name: Any) -> str | None:
 def _renamed(class_names: Any) -> dict[str, str]:
     """What some classes are called, by their folder or label."""
     return {} if class_names is None else named_texts(class_names, "class_names")
+
+
+def _common(
+    name: str | None,
+    class_names: Mapping[str, str] | None,
+    val_fraction: float,
+    test_fraction: float,
+    seed: int,
+) -> dict[str, Any]:
+    """What every reader of tasks is told, checked."""
+    return {
+        "name": _name(name),
+        "class_names": _renamed(class_names),
+        "fractions": _fractions(val_fraction, test_fraction),
+        "seed": a_whole_number(seed, "seed"),
+    }
 
 
 def _fractions(val: Any, test: Any) -> tuple[float, float]:

@@ -70,22 +70,28 @@ def run_benchmark(
         >>> found["tasks"], found["accuracy"] == [found["zero_shot"]]
         (['signs'], True)
     """
-    a_path(benchmark, "benchmark")
     folder = a_path(output, "output")
-    if not isinstance(settings, Mapping | None):
-        raise wrong("settings", settings, "values by name, as in {'training.epochs': 3}")
-    if not isinstance(options, RunOptions | None):
-        raise wrong("options", options, "RunOptions")
+    _refuse_wrong_types(benchmark, settings, options)
     clip = default_model(str(benchmark)) if model is None else str(model)
     if clip is None:
         raise InputError("say which CLIP to use: model='openai/clip-vit-base-patch16', a folder, or 'mini'")
-    root = None if data_root is None else str(data_root)
     learned = {"model": clip, "method": method, "preset": preset, "settings": dict(settings or {})}
-    lists = None if shot_lists is None else str(shot_lists)
+    root, lists = (None if path is None else str(path) for path in (data_root, shot_lists))
     draws = {"shots": shots, "shot_lists": lists, "rebuild_splits": rebuild_splits}
     data = {"data_root": root, "protocol": protocol, "order": order, **draws}
     config = build(RunConfig, {"benchmark": str(benchmark), "seed": seed, **learned, **data})
     return start_run(config, folder, options)
+
+
+def _refuse_wrong_types(
+    benchmark: str | Path, settings: Mapping[str, Any] | None, options: RunOptions | None
+) -> None:
+    """Say in a sentence what of a run's arguments is no name, path, mapping or `RunOptions`."""
+    a_path(benchmark, "benchmark")
+    if not isinstance(settings, Mapping | None):
+        raise wrong("settings", settings, "values by name, as in {'training.epochs': 3}")
+    if not isinstance(options, RunOptions | None):
+        raise wrong("options", options, "RunOptions")
 
 
 def start_run(config: RunConfig, folder: Path, options: RunOptions | None = None) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class HeadAnswers:
 
     def route(self, images: Images) -> Route | None:
         """Identify the task of every image from its frozen features."""
-        return self.router.route(self.measured(images)) if self.method.tasks else None
+        return self.router.decide(self.measured(images)) if self.method.tasks else None
 
     def typicality(self, images: Images) -> Tensor | None:
         """How typical every image is of every task `(B, T)`."""

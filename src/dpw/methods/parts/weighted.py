@@ -226,7 +226,7 @@ class WeightedAnswers:
         """Identify the task of every image from its frozen features."""
         if not self.method.tasks:
             return None
-        return self.router.route(self.measured(images), vote=self.config.decision == "batch-vote")
+        return self.router.decide(self.measured(images), vote=self.config.decision == "batch-vote")
 
     def filtered(self, route: Route) -> Tensor:
         """Which images are so unsure `(B,)` that their task's prefixes are filtered."""
@@ -255,7 +255,7 @@ class WeightedAnswers:
 
         Always decided per image, as the authors do it with batches of one.
         """
-        route, gates = self.router.route(self.measured(images)), self.router.gates()
+        route, gates = self.router.decide(self.measured(images)), self.router.gates()
         assert route.log_confidence is not None
         features = self.adapted_features(images, route)
         cosines, logs = [], []

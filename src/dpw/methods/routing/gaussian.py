@@ -147,7 +147,11 @@ class GaussianRouter:
             columns.append((below + 1).double() / (len(own) + 1))
         return torch.stack(columns, dim=1)
 
-    def route(self, likelihood: Tensor, vote: bool = False) -> Route:
+    def route(self, features: Tensor, vote: bool = False) -> Route:
+        """Choose a task for every image by its features `(B, E)`; see `decide`."""
+        return self.decide(self.measure(features), vote)
+
+    def decide(self, likelihood: Tensor, vote: bool = False) -> Route:
         """Choose a task per image, or, with `vote`, one for the whole batch by majority.
 
         Under a vote every image keeps the weight of its own best task, while the text weight and the gate

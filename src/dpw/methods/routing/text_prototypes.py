@@ -63,6 +63,10 @@ class TextPrototypeRouter:
         return features.detach().cpu()
 
     def route(self, features: Tensor, vote: bool = False) -> Route:
+        """Choose a task for every image by its features `(B, E)`; see `decide`."""
+        return self.decide(self.measure(features), vote)
+
+    def decide(self, features: Tensor, vote: bool = False) -> Route:
         """Choose a task per image, or, with `vote`, one for the whole batch by majority."""
         features, tasks = features.detach().cpu(), self.tasks()
         task = torch.stack([features @ one["text"] for one in tasks], dim=1).argmax(dim=1)
