@@ -142,3 +142,9 @@ def test_a_link_to_itself_and_folders_without_end_are_one_sentence(tmp_path):
     (tmp_path / "birds" / "crow" / Path(*["x"] * 200)).mkdir(parents=True)
     with pytest.raises(InputError, match="deep in each other"):
         Task.from_folder(tmp_path / "birds")
+
+
+def test_class_folders_without_images_are_refused(tmp_path):
+    (tmp_path / "crow").mkdir()
+    with pytest.raises(InputError, match="has class folders but no image in them"):
+        Task.from_folder(tmp_path)

@@ -34,6 +34,8 @@ def read_folder(
         if parts
         else divided(_images(root, "", classes), fractions, f"{seed}-{name}-folder")
     )
+    if "train" not in splits:
+        raise InputError(f"{path} has class folders but no image in them; expected CLASS/*.jpg")
     return TaskContent(name, tuple(class_names.get(folder, folder) for folder in classes), splits)
 
 
