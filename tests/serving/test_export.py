@@ -165,6 +165,11 @@ def test_a_missing_extra_is_named_with_the_command(saved, tmp_path, monkeypatch)
         export(saved[0], tmp_path / "model.onnx")
 
 
+def probabilities(logits):
+    """What a person is told."""
+    return torch.from_numpy(np.asarray(logits)).double().softmax(dim=1).numpy()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPORTED)
 def test_on_mini_every_answer_is_equal_and_with_eight_bits_nearly_all(name, tmp_path):
@@ -196,5 +201,7 @@ def test_on_mini_every_answer_is_equal_and_with_eight_bits_nearly_all(name, tmp_
             assert equal >= 0.97
             assert abs(right[0] - right[1]) <= 0.01
         else:
-            np.testing.assert_allclose(logits, expected, atol=1e-4, rtol=0)
+            closed_form = name in ("linear-probe", "tip-adapter", "rail", "lada")
+            shown = probabilities if closed_form else np.asarray  # logarithms near zero have no scale
+            np.testing.assert_allclose(shown(logits), shown(expected), atol=1e-4, rtol=0)
             assert equal == 1
