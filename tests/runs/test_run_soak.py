@@ -25,14 +25,15 @@ from tests.runs.test_run import in_child
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked process")
 
 SHORT = {"training.epochs": 2, "training.batch_size": 4}
+STEPS = {"training.iterations": 10, "training.batch_size": 4}  # methods that plan steps and no epochs
 OWN = {"reference_images": "task", "reference_sentences": "class-prompts"}
 METHODS = {
     "dpw": SHORT | {"prefix_length": 2, "adapter_rank": 4},
     "diki": SHORT | {"prefix_length": 2},
-    "finetune": SHORT,
-    "l2p": SHORT,
-    "moe-adapters": SHORT,
-    "zscl": SHORT | OWN,
+    "finetune": STEPS,
+    "l2p": STEPS,
+    "moe-adapters": STEPS,
+    "zscl": STEPS | OWN,
 }
 
 
