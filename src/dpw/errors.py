@@ -83,6 +83,12 @@ def some_texts(value: Any, what: str) -> tuple[str, ...]:
     return tuple(str(one) for one in found)
 
 
+def refuse_no_settings(value: Any) -> None:
+    """Refuse what is given as settings and maps no names to values; None is none given."""
+    if not isinstance(value, Mapping | None):
+        raise wrong("settings", value, "values by name, as in {'training.epochs': 3}")
+
+
 def named_texts(value: Any, what: str) -> dict[str, str]:
     """Texts by name."""
     found = dict(value) if isinstance(value, Mapping) else {None: None}

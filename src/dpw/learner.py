@@ -23,7 +23,7 @@ from dpw.engine.scoring import FolderScore, score_folder
 from dpw.engine.teaching import LearnReport, check_learning, teach
 from dpw.engine.training import Trainer
 from dpw.engine.wishes import Wishes
-from dpw.errors import InputError, a_flag, a_path, a_text, wrong
+from dpw.errors import InputError, a_flag, a_path, a_text, refuse_no_settings, wrong
 from dpw.methods import METHODS, Method, configure
 from dpw.methods.catalog import FOLDER_METHOD
 from dpw.storage import model_folder
@@ -179,8 +179,8 @@ class ContinualCLIP(Predictor):
         check_learning(self.method, task, wishes, seed, checkpoint_seconds)
         _refuse_wrong_listeners(callback, should_stop)
         heard: dict[str, Any] = {"callback": callback or usual_callback(), "should_stop": should_stop}
-        device = accelerator or make_accelerator()
-        trainer = Trainer(self.cache, device, seed=seed, checkpoint_seconds=checkpoint_seconds, **heard)
+        used = accelerator or make_accelerator()
+        trainer = Trainer(self.cache, used, seed=seed, checkpoint_seconds=checkpoint_seconds, **heard)
         checkpoint = None if checkpoint is None else a_path(checkpoint, "checkpoint")
         use_all = a_flag(use_all, "use_all")
         if a_flag(again, "again") and task.name in self.tasks:
@@ -326,8 +326,7 @@ def _refuse_wrong_types(
     """Say in a sentence what of a model's beginning is no name, path or mapping."""
     if not isinstance(source, str | Path) or not str(source):
         raise InputError(f"source is {source!r}; give a model folder, 'mini', a folder or a hub name")
-    if not isinstance(settings, Mapping | None):
-        raise wrong("settings", settings, "values by name, as in {'training.epochs': 3}")
+    refuse_no_settings(settings)
     a_text(preset, "preset")
     a_text("" if method is None else method, "method")
 

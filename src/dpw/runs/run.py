@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from dpw.engine.devices import is_main_process, with_threads
-from dpw.errors import InputError, a_path, wrong
+from dpw.errors import InputError, a_path, refuse_no_settings, wrong
 from dpw.methods import METHODS
 from dpw.methods.config import build, stored
 from dpw.runs.benchmark_run import BenchmarkRun
@@ -88,8 +88,7 @@ def _refuse_wrong_types(
 ) -> None:
     """Say in a sentence what of a run's arguments is no name, path, mapping or `RunOptions`."""
     a_path(benchmark, "benchmark")
-    if not isinstance(settings, Mapping | None):
-        raise wrong("settings", settings, "values by name, as in {'training.epochs': 3}")
+    refuse_no_settings(settings)
     if not isinstance(options, RunOptions | None):
         raise wrong("options", options, "RunOptions")
 

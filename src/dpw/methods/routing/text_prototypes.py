@@ -68,7 +68,7 @@ class TextPrototypeRouter:
 
     def decide(self, features: Tensor, vote: bool = False) -> Route:
         """Choose a task per image, or, with `vote`, one for the whole batch by majority."""
-        features, tasks = features.detach().cpu(), self.tasks()
+        tasks = self.tasks()
         task = torch.stack([features @ one["text"] for one in tasks], dim=1).argmax(dim=1)
         confidence = torch.stack([self._weight(one, features) for one in tasks], dim=1).double()
         weight = confidence.gather(1, task[:, None])[:, 0]
