@@ -141,7 +141,7 @@ def task_test_split(task: Task) -> Split:
 
 def logits_of(method: Method, images: Images, candidates: Candidates) -> Tensor:
     """Logits `(B, C)` of every candidate, on the host."""
-    with torch.inference_mode(), refusing_unfit(f"this model of method {method.name!r}"):
+    with torch.inference_mode(), refusing_unfit(method):
         return method.logits(images, candidates).float().cpu()
 
 

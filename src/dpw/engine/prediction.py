@@ -93,7 +93,7 @@ def predict_pixels(
     method: Method, pixels: Tensor, names: list[str], candidates: Candidates, top: int, unknown: float | None
 ) -> list[Prediction]:
     """Predictions for a batch of pixels, by a method in evaluation mode."""
-    with refusing_unfit(f"this model of method {method.name!r}"):
+    with refusing_unfit(method):
         return _answers(method, pixels, names, candidates, top, unknown)
 
 

@@ -126,6 +126,7 @@ class Method(nn.Module, ABC):
         self.step = 0  # set before every training batch, so that what a method draws depends on it alone
         self.planned_steps = 0  # of the task being learned, set by training before its first batch
         self.feature_cache: FeatureCache | None = None  # given by an evaluation that asks about images again
+        self.read_from: str | None = None  # the folder whose tensors it was given
         self._tokens: dict[ClassGroup, Tensor] = {}
 
     @property

@@ -181,6 +181,7 @@ def load_model(folder: Path, create: Callable[[type[Method], MethodConfig, str],
 
 def _fill(method: Method, folder: Path, content: Mapping[str, Any]) -> None:
     """Give a method the shared tensors and the tasks that lie in a folder."""
+    method.read_from = str(folder)
     try:
         if content["shared"] is not None:
             method.load_shared_state(_finite_tensors(folder, content["shared"]))
@@ -298,7 +299,7 @@ def _try(source: Path, given: Mapping[str, Any], clip: str | Path) -> None:
     _fill(method, source, given)
     for task in method.bank.stored():
         task.source.read()  # all of it: a stranger's tensors may not be finite
-    try_answering(method, str(source))
+    try_answering(method)
 
 
 def header(method: Method) -> dict[str, Any]:
