@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpw.benchmarks.benchmark import TaskContext
@@ -97,6 +98,13 @@ class Cifar100Step:
         """The official figures, divided by the number of steps."""
         whole = dataclasses.asdict(get_dataset("cifar100").expected[protocol])
         return {what: None if count is None else count // self.steps for what, count in whole.items()}
+
+
+def public_datasets(sources: Sequence[object]) -> list[str]:
+    """Names of the public datasets that tasks are made of."""
+    named = [one.name for one in sources if isinstance(one, PublicTask | XTailTask)]
+    steps = ["cifar100"] if any(isinstance(one, Cifar100Step) for one in sources) else []
+    return named + steps
 
 
 def class_order(context: TaskContext) -> list[int]:

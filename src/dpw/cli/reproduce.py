@@ -11,11 +11,13 @@ import typer
 
 from dpw.cli.learn import Json
 from dpw.cli.output import say
+from dpw.cli.public_data import data_root_for, refuse_given
 from dpw.cli.run import parse_seeds
 
 if TYPE_CHECKING:
     from dpw.runs.reproduce import Estimate, Reproduction
 
+PAPER_CLIP = "openai/clip-vit-base-patch16"
 OF_LENGTHS = "prefix-lengths"  # the figure that table prefix-length is made for
 
 
@@ -28,9 +30,7 @@ def reproduce(
         str | None, typer.Option(help="mini: do the same with the embedded benchmark and CLIP.")
     ] = None,
     output: Annotated[Path, typer.Option(help="Folder of the runs and tables.")] = Path("reproduction"),
-    model: Annotated[
-        str, typer.Option(help="CLIP: a folder or a hub name.")
-    ] = "openai/clip-vit-base-patch16",
+    model: Annotated[str, typer.Option(help="CLIP: a folder or a hub name.")] = PAPER_CLIP,
     data_root: Annotated[
         Path | None, typer.Option("--data-root", envvar="DPW_DATA", help="Folder of the public datasets.")
     ] = None,
@@ -55,6 +55,9 @@ def reproduce(
     numbers = parse_seeds(None, seeds)
     if benchmark not in (None, MINI):
         raise InputError(f"--benchmark {benchmark}: only {MINI} can stand in for the paper's benchmarks")
+    if benchmark == MINI:
+        refuse_given({"--model": model if model != PAPER_CLIP else None}, f"--benchmark {MINI}")
+        data_root_for(MINI, data_root)
     from dpw.runs.reproduce import Reproduction, estimate
 
     data = {"reference_images": reference_images, "reference_sentences": reference_sentences}

@@ -20,6 +20,7 @@ from dpw.cli.cluster import (
 )
 from dpw.cli.learn import AllowDownload, CheckpointSeconds, Json, parse_settings
 from dpw.cli.output import say, say_error
+from dpw.cli.public_data import data_root_for, may_rebuild
 from dpw.cli.run_options import (
     Benchmark,
     ClipName,
@@ -101,11 +102,11 @@ def run(
         "benchmark": benchmark,
         "model": model or _default_model(benchmark),
         "settings": parse_settings(settings),
-        "data_root": None if data_root is None else str(data_root),
+        "data_root": data_root_for(benchmark, data_root),
         "protocol": protocol,
         "order": None if order is None else order.split(","),
         "shot_lists": None if shot_lists is None else str(shot_lists),
-        "rebuild_splits": rebuild_splits,
+        "rebuild_splits": rebuild_splits and may_rebuild(benchmark, protocol),
         "mixed_precision": mixed_precision,
         "gradient_accumulation": gradient_accumulation,
         "workers": workers,

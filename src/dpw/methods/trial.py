@@ -13,7 +13,7 @@ from dpw.methods.candidates import Candidates
 
 @contextmanager
 def refusing_unfit(method: Method) -> Iterator[None]:
-    """Refuse a model that was read from files and whose tensors turn out not to fit together when it is asked.
+    """Refuse a model from files whose tensors turn out not to fit together when it is asked.
 
     Names and shapes of statistics and heads are each method's own and differ with the data, so those of a
     stranger's file show only in use. A model that was taught in this process has no file to blame.
@@ -27,8 +27,8 @@ def refusing_unfit(method: Method) -> Iterator[None]:
             raise
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise DamagedFileError(
-            f"{method.read_from} cannot answer, its tensors do not fit together ({reason}): restore it from a "
-            "copy or learn it again"
+            f"{method.read_from} cannot answer, its tensors do not fit together ({reason}): restore it from "
+            "a copy or learn it again"
         ) from error
 
 
