@@ -14,7 +14,8 @@ from tests.helpers.checks import nonempty
 from tests.helpers.finished_runs import finished
 
 
-def test_the_command_writes_every_format(tmp_path):
+def test_the_command_writes_every_format(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     finished(tmp_path / "a")
     finished(tmp_path / "b", seed=2, metrics={"last": 52.0})
     written = {}
@@ -28,6 +29,21 @@ def test_the_command_writes_every_format(tmp_path):
     rows = list(csv.DictReader(io.StringIO(written["csv"])))
     assert (rows[0]["seeds"], rows[0]["last"], rows[0]["model"]) == ("1 2", "51.0", "clip")
     assert rows[-1]["source"].startswith("published")
+
+
+def test_the_table_fits_a_terminal_of_80_columns(tmp_path, monkeypatch):
+    finished(tmp_path / "a")
+    finished(tmp_path / "b", seed=2, metrics={"last": 52.0})
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = CliRunner().invoke(app, ["compare", str(tmp_path)]).output.splitlines()
+    assert max(map(len, lines[1:])) <= 80, "the title alone names the CLIP's folder"
+    head, first = lines[1].split(), lines[2].split()
+    assert (head[3], first[3]) == ("Last", "51.0±1.4")
+    assert "seeds 1,2: dpw" in lines
+    assert "protocol coop: dpw, diki *, dpw-reduced *, dpw *" in lines
+    monkeypatch.setenv("COLUMNS", "200")
+    wide = CliRunner().invoke(app, ["compare", str(tmp_path)]).output
+    assert "51.0 ± 1.4" in wide.splitlines()[2]
 
 
 def test_a_folder_without_a_finished_run_is_refused_in_one_sentence(tmp_path):

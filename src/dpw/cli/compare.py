@@ -1,5 +1,6 @@
 """`dpw compare`: finished runs side by side, and beside what others have published."""
 
+import shutil
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -28,7 +29,7 @@ def compare(
     ] = False,
 ) -> None:
     """Compare finished runs: seeds averaged, one table for each benchmark and protocol."""
-    from dpw.report.comparison import FORMATS, TABLE_FORMATS
+    from dpw.report.comparison import FORMATS, TABLE_FORMATS, as_text
     from dpw.report.tables import by_dataset as dataset_table
     from dpw.runs.compare import compare as tables_of
     from dpw.runs.gathering import read_runs, sections
@@ -38,4 +39,8 @@ def compare(
         tables = [replace(table, title=f"{table.title}: {title}") for title, table in found]
         say("\n".join(TABLE_FORMATS[form.value](table) for table in tables), nl=False)
         return
-    say(FORMATS[form.value](tables_of(runs, published=published)), nl=False)
+    compared = tables_of(runs, published=published)
+    if form is Format.text:
+        say(as_text(compared, shutil.get_terminal_size().columns), nl=False)
+    else:
+        say(FORMATS[form.value](compared), nl=False)

@@ -2,11 +2,12 @@
 
 import csv
 import io
+import textwrap
 from collections.abc import Callable, Sequence
 
 from dpw.report import tables as report_tables
 from dpw.report.tables import Table, shown, yes_or_no
-from dpw.runs.compare import Comparison, Row
+from dpw.runs.compare import MEASURED, Comparison, Row
 from dpw.runs.gathering import MAIN_METRICS, METRICS, Spread
 from dpw.storage.files import csv_cell
 
@@ -48,12 +49,12 @@ def _noted(table: Comparison) -> list[Row]:
     return [row for row in table.rows if row.published and row.note]
 
 
-def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as lines for a terminal; the first three columns are words."""
+def aligned(lines: Sequence[Sequence[str]], words: int = WORDS) -> list[str]:
+    """Rows of cells as lines for a terminal; the first columns are words."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return [
         "  ".join(
-            cell.ljust(width) if column < WORDS else cell.rjust(width)
+            cell.ljust(width) if column < words else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines
@@ -67,13 +68,43 @@ def piped(lines: Sequence[Sequence[str]]) -> list[str]:
     return [rows[0], rule, *rows[1:]]
 
 
-def as_text(tables: Sequence[Comparison]) -> str:
-    """Aligned columns for a terminal."""
+def as_text(tables: Sequence[Comparison], width: int | None = None) -> str:
+    """Aligned columns for a terminal of a width; where they are wider, words stand apart from the numbers."""
     parts = []
     for table in tables:
-        lines = aligned([list(HEADER), *(cells(row) for row in table.rows)])
-        parts.append("\n".join([table.title, *lines, *notes(table)]))
+        lines = [list(HEADER), *(cells(row) for row in table.rows)]
+        shown = aligned(lines)
+        if width is not None and max(map(len, shown)) > width:
+            shown = _numbers_then_words(lines, width)
+        remarks = notes(table) if width is None else [textwrap.fill(note, width) for note in notes(table)]
+        parts.append("\n".join([table.title, *shown, *remarks]))
     return "\n\n".join(parts) + "\n"
+
+
+def _numbers_then_words(lines: Sequence[Sequence[str]], width: int) -> list[str]:
+    """The numbers of every row, then what kind of row it is, in sentences.
+
+    A published row bears a star, for a method may stand there twice.
+    """
+    about = [HEADER.index(name) for name in ("source", "protocol", "seeds", "extra data")]
+    numbers = [column for column in range(1, len(HEADER)) if column not in about]
+    names = [HEADER[0], *(line[0] if line[1] == MEASURED else f"{line[0]} *" for line in lines[1:])]
+    table = [
+        [name, *(line[column].replace(" ± ", "±") for column in numbers)]
+        for name, line in zip(names, lines, strict=True)
+    ]
+    sentences = []
+    for column in about:
+        which: dict[str, list[str]] = {}
+        for name, line in zip(names[1:], lines[1:], strict=True):
+            which.setdefault(line[column], []).append(name)
+        which.pop("-", None)
+        for value, those in which.items():
+            rows = "all rows" if len(those) == len(lines) - 1 else ", ".join(those)
+            sentences.append(
+                textwrap.fill(f"{HEADER[column]} {value}: {rows}", width, subsequent_indent="  ")
+            )
+    return [*aligned(table, words=1), *sentences]
 
 
 def as_markdown(tables: Sequence[Comparison]) -> str:

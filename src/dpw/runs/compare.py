@@ -8,6 +8,8 @@ from typing import Any
 from dpw.runs.gathering import CONDITIONS, MAIN_METRICS, Group, Section, Spread, read_runs, sections, spread
 from dpw.runs.published import EXTRA_DATA, OTHER_RULE, Published, figures_of
 
+MEASURED = "measured"  # the source of a row that was run here
+
 
 @dataclass(frozen=True)
 class Row:
@@ -18,7 +20,7 @@ class Row:
     values: Mapping[str, Spread | None]
     parameters: float | None
     seeds: tuple[int, ...] = ()
-    source: str = "measured"
+    source: str = MEASURED
     note: str = ""
     extra_data: bool | None = None
 
