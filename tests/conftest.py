@@ -45,8 +45,12 @@ def no_network(monkeypatch):
 
 
 @pytest.fixture
-def few_of_mini(monkeypatch):
-    """`mini` with two images of a class in every split, for tests of what is done with them."""
+def few_of_mini(monkeypatch, tmp_path_factory):
+    """`mini` with two images of a class in every split, for tests of what is done with them.
+
+    Its images are others under the same names, so their pixels are kept apart.
+    """
+    monkeypatch.setenv("DPW_CACHE", str(tmp_path_factory.mktemp("few")))
     for split in IMAGES_PER_CLASS:
         monkeypatch.setitem(IMAGES_PER_CLASS, split, 2)
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from PIL import Image
 
+from dpw.data.decoding import open_image
 from dpw.data.pixels import PixelCache
 from dpw.data.reference import seeded
-from dpw.data.split import open_image
 from dpw.learner import ContinualCLIP
 from dpw.methods.lwf import random_tokens
 from tests.helpers.checks import nonempty

@@ -1,4 +1,6 @@
-"""Colours are kept and tell lines apart."""
+"""Colours are kept and tell lines apart; names are drawn as they are written."""
+
+from xml.etree import ElementTree
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,3 +41,15 @@ def test_an_inline_drawing_has_ids_of_its_own_and_the_ink_of_the_page(tmp_path):
     assert 'id="one-' in inline
     assert "one-" not in style.inline_svg(two)
     assert (tmp_path / "one.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_names_of_classes_are_drawn_as_they_are_written(tmp_path, recwarn):
+    with style.style():
+        figure, (axes,) = style.new_figure(3, 3)
+        axes.barh([0, 1, 2], [1, 2, 3])
+        axes.set_yticks([0, 1, 2], ["a\x1b[31mred", "\u65e5\u672c", "cost $x^ and $"])
+    picture = style.save_picture(figure, tmp_path, "names", "", "")
+    ElementTree.fromstring(picture.svg)  # a control character is no XML
+    for name in (r"a\x1b[31mred", "\u65e5\u672c", "cost $x^ and $"):
+        assert f">{name}<" in picture.svg
+    assert not recwarn.list, "a letter without a glyph is no warning on somebody's screen"

@@ -26,8 +26,8 @@ from PIL import Image
 from dpw import Backbone, ContinualCLIP, Task
 from dpw.benchmarks import load_benchmark
 from dpw.cli import main
+from dpw.data.decoding import open_image
 from dpw.data.reference import read_pairs, read_sentences
-from dpw.data.split import open_image
 from dpw.errors import DpwError
 from dpw.runs.config import RunOptions
 from dpw.runs.gathering import read_runs, sections

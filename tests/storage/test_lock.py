@@ -168,3 +168,14 @@ def test_a_pipe_in_place_of_the_lock_is_one_sentence(tmp_path):
     os.mkfifo(tmp_path / lock.FILE)
     with pytest.raises(StorageError, match="is a pipe or a device"), lock.writing(tmp_path):
         pytest.fail("a pipe")
+
+
+def test_a_holder_who_has_not_said_his_name_yet_gets_a_moment(tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    with (tmp_path / ".dpw.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        later = threading.Timer(0.05, lambda: (file.write('{"pid": 77, "host": "attic"}\n'), file.flush()))
+        later.start()
+        with pytest.raises(lock.FolderBusyError, match="process 77 on attic"), lock.writing(tmp_path):
+            pass
+        later.join()

@@ -12,9 +12,10 @@ from typing import Any
 from PIL import Image
 
 from dpw.data.content import TaskContent, divided
+from dpw.data.decoding import open_image
 from dpw.data.labels import number_labels
 from dpw.data.root import is_inside_name
-from dpw.data.split import Split, content_key, open_image
+from dpw.data.split import Split, content_key
 from dpw.data.yaml_text import ERRORS, parse_yaml, read_yaml
 from dpw.errors import InputError
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from dpw.clip.preprocessing import upright_rgb
-from dpw.data.split import DECODING_ERRORS, open_image
+from dpw.data.decoding import DECODING_ERRORS, open_image
 from dpw.errors import InputError
 
 if TYPE_CHECKING:

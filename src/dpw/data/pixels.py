@@ -16,10 +16,11 @@ import numpy as np
 from dpw.clip.preprocessing import Pixels, Preprocessing
 from dpw.data.augment import random_resized_crop
 from dpw.data.cores import own_threads
+from dpw.data.decoding import DECODING_ERRORS
 from dpw.data.image_like import as_picture, image_name
 from dpw.data.protocol import get_protocol
 from dpw.data.segments import KEY_BYTES, SegmentStore, warn_uncached
-from dpw.data.split import DECODING_ERRORS, Split
+from dpw.data.split import Split
 from dpw.data.task import Task
 from dpw.errors import InputError
 

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -45,6 +46,7 @@ INK, FAINT = "#1a1a1b", "#c8c8c9"
 STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9.0,
+    "text.parse_math": False,  # a dollar in the name of a class is a dollar
     "axes.titlesize": 9.5,
     "axes.titleweight": "bold",
     "axes.labelsize": 9.0,
@@ -109,7 +111,8 @@ def style() -> Iterator[None]:
     need_matplotlib()
     import matplotlib as mpl
 
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # it is drawn as a box
         yield
 
 
@@ -198,6 +201,7 @@ def save_picture(
     with style():
         import matplotlib as mpl
 
+        _make_readable(figure)
         figure.draw_without_rendering()  # one round of the layout more: the first may be too narrow
         with mpl.rc_context({"svg.hashsalt": name}):
             figure.savefig(drawn, format="svg", metadata={"Date": None}, facecolor="white")
@@ -210,6 +214,24 @@ def save_picture(
     return Picture(name, title, caption, drawn.getvalue(), figure.get_figwidth())
 
 
+def _make_readable(figure: "Figure") -> None:
+    """Spell out what no letter can be drawn for, such as control characters in the name of a class."""
+    from matplotlib.text import Text
+
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        names = [label.get_text() for label in axis.get_majorticklabels()]
+        if any(name != _drawable(name) for name in names):
+            axis.set_ticks(axis.get_majorticklocs(), [_drawable(name) for name in names])
+    for text in figure.findobj(Text):
+        if isinstance(text, Text):
+            text.set_text(_drawable(text.get_text()))
+
+
+def _drawable(text: str) -> str:
+    """Text in which every letter is visible."""
+    return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)
+
+
 def save_figure(figure: "Figure", path: Path, dpi: int = 150) -> None:
     """Write one figure in the format its name asks for: `.png` or `.svg`."""
     kind = path.suffix.lower().lstrip(".")
@@ -218,6 +240,7 @@ def save_figure(figure: "Figure", path: Path, dpi: int = 150) -> None:
     files.refuse_foreign_file(path, MADE_BY.encode())
     drawn, field = io.BytesIO(), "Software" if kind == "png" else "Creator"
     with style():
+        _make_readable(figure)
         figure.savefig(drawn, format=kind, dpi=dpi, metadata={field: MADE_BY})
     files.write_bytes(path, drawn.getvalue())
 

@@ -18,7 +18,10 @@ KIND = "dpw-progress"
 PLAN_KIND, PLAN_FILE = "dpw-plan", "plan.json"
 FILE = "progress.json"
 DATA = "images and labels (SHA-256)"  # the key of an identity that earlier versions did not write
-REMEDY = "use the old settings and data, or drop what was begun (dpw learn --discard-unfinished)"
+REMEDY = (
+    "use the old settings and data, or begin anew: a run elsewhere, 'dpw learn' with --discard-unfinished"
+)
+SHOWN = 60  # letters of a value in a sentence
 CLIP_SETTINGS = "CLIP settings"  # part of the identity that checkpoints of earlier versions lack
 
 
@@ -171,7 +174,26 @@ def refuse_differences(
     remedy: str = "use another folder or the old settings",
 ) -> None:
     """Refuse to go on with anything but what was begun, naming what differs."""
-    differing = sorted(key for key in {*stored, *given} if stored.get(key) != given.get(key))
+    was, now = _flat(stored), _flat(given)
+    differing = sorted(key for key in {*was, *now} if was.get(key) != now.get(key))
     if differing:
-        shown = "; ".join(f"{k}: was {stored.get(k)!r}, now {given.get(k)!r}" for k in differing)
+        shown = "; ".join(
+            f"{key}: was {_short(was.get(key))}, now {_short(now.get(key))}" for key in differing
+        )
         raise InputError(f"{path} belongs to something else ({shown[:600]}): {remedy}")
+
+
+def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Values by their full names, so that of a whole group only what differs is named."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= (
+            _flat(value, f"{above}{key}.") if isinstance(value, dict) and value else {f"{above}{key}": value}
+        )
+    return flat
+
+
+def _short(value: Any) -> str:
+    """A value as it is shown in a sentence."""
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

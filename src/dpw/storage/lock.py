@@ -100,9 +100,9 @@ class FolderLock:
             try:
                 locked = _lock(descriptor)
             except OSError as error:
-                holder = _parsed(os.pread(descriptor, LONGEST, 0))
+                holder = _holder(descriptor)
                 os.close(descriptor)
-                raise FolderBusyError(_busy(self.folder, holder[0] if holder else {})) from error
+                raise FolderBusyError(_busy(self.folder, holder)) from error
             if locked and _is_at(descriptor, self.path):
                 self._begin(descriptor)
                 return
@@ -165,8 +165,10 @@ class FolderLock:
         except (FileExistsError, StorageError):
             raise
         except OSError as error:
-            if self.path.is_symlink() or self.path.is_dir():
-                raise StorageError(f"{self.path} is a link or a folder: remove it", error.errno) from error
+            if self.path.is_symlink() or self.path.is_dir() or self.path.is_socket():
+                raise StorageError(
+                    f"{self.path} is a link, a folder or a socket: remove it", error.errno
+                ) from error
             raise StorageError(
                 f"cannot write {self.folder}: {error.strerror or error}; mend its rights or choose another",
                 error.errno,
@@ -249,6 +251,16 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
+
+
+def _holder(descriptor: int) -> Any:
+    """Who says in a lock file that it is his; one who has just taken it gets a moment to say so."""
+    for _ in range(20):
+        said = _parsed(os.pread(descriptor, LONGEST, 0))
+        if said and isinstance(said[0], dict):
+            return said[0]
+        time.sleep(0.01)
+    return {}
 
 
 def _busy(folder: Path, holder: Any) -> str:

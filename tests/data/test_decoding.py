@@ -17,7 +17,7 @@ import resource, sys
 from pathlib import Path
 from PIL import Image
 from dpw.clip.preprocessing import Preprocessing
-from dpw.data.split import open_image
+from dpw.data.decoding import open_image
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(Preprocessing().pixels(open_image(Path(sys.argv[1]))).shape)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, before // 1024)
@@ -47,6 +47,17 @@ def test_the_limit_on_pixels_can_be_raised_and_lowered(tmp_path, monkeypatch):
     monkeypatch.setenv("DPW_MAX_PIXELS", "many")
     with pytest.raises(InputError, match="DPW_MAX_PIXELS is 'many'"):
         first_image(tmp_path / "a.png")
+
+
+def test_a_format_that_costs_more_memory_has_a_lower_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("dpw.data.decoding.MAX_PIXELS", 5000)
+    for name in ("a.png", "a.webp"):
+        Image.new("RGB", (100, 40)).save(tmp_path / name)
+    assert first_image(tmp_path / "a.png").size == (100, 40)
+    with pytest.raises(InputError, match="more than 2500"):
+        first_image(tmp_path / "a.webp")
+    monkeypatch.setenv("DPW_MAX_PIXELS", "4000")
+    assert first_image(tmp_path / "a.webp").size == (100, 40)
 
 
 def test_a_bomb_is_refused_before_it_is_decoded(tmp_path):
