@@ -3,6 +3,9 @@
 import pytest
 
 from dpw.storage import unfinished
+from dpw.storage.checkpoint import TrainingCheckpoint
+from dpw.storage.files import commit
+from dpw.storage.lock import writing
 from tests.helpers.command_line import dpw
 
 SMALL = [
@@ -134,3 +137,55 @@ def test_nothing_is_trained_where_a_link_leads(command, capsys, tmp_path):
     code, _, err = dpw(capsys, *command)
     assert code == 2
     assert "is a link" in err
+
+
+def test_only_the_plan_of_a_finished_task_is_left(toy, capsys, tmp_path, monkeypatch):
+    command = ["learn", toy / "data" / "birds", "--into", tmp_path / "m", "--model", toy / "clip"]
+    command += ["--set", "prefix_length=2", "--steps", "2", "--checkpoint-seconds", "0"]
+    killed_in(monkeypatch, capsys, command, "dpw.storage.unfinished.remove")
+    state = TrainingCheckpoint(tmp_path / "m" / "learning", {})
+    with writing(state.folder):
+        commit(state.path, None, [], list(state.read()["tensors"].values()))
+    assert [path.name for path in state.folder.iterdir()] == ["plan.json"]
+    code, _, err = dpw(capsys, *command)
+    assert code == 0, err
+    assert "already learned" in err
+    assert not (tmp_path / "m" / "learning").exists()
+
+
+def test_an_empty_folder_of_a_finished_training_goes(command, capsys, toy, tmp_path):
+    assert dpw(capsys, *command)[0] == 0
+    (tmp_path / "m" / "learning").mkdir()
+    code, _, err = dpw(capsys, *command)
+    assert code == 2
+    assert "already learned a task 'birds'" in err
+    assert not (tmp_path / "m" / "learning").exists()
+
+
+def test_a_first_model_that_could_not_be_committed_is_no_dead_end(command, capsys, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+
+        def full(*_, **__):
+            raise OSError(28, "No space left on device", "model.json")
+
+        patch.setattr("dpw.storage.files.write_json", full)
+        patch.setattr("dpw.storage.checkpoint.TrainingCheckpoint.write_plan", lambda *_: None)
+        patch.setattr("dpw.storage.checkpoint.TrainingCheckpoint.save", lambda *_, **__: None)
+        assert dpw(capsys, *command)[0] == 2
+    left = [path.name for path in (tmp_path / "m").glob("*.safetensors")]
+    assert left, "tensor files without a model"
+    code, out, err = dpw(capsys, *command)
+    assert code == 0, err
+    assert "now knows: birds" in out
+    assert not (tmp_path / "m" / ".dpw.lock").exists()
+
+
+def test_files_of_others_stay_a_reason_to_refuse(command, capsys, tmp_path):
+    name = "thesis-0123456789abcdef.safetensors"
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / name).write_text("precious")
+    (tmp_path / "m" / ".dpw.lock").write_text(f'{{"pid": 1}}\n"{name}"\n')
+    code, _, err = dpw(capsys, *command)
+    assert code == 2
+    assert f"it holds {name}" in err
+    assert (tmp_path / "m" / name).read_text() == "precious"

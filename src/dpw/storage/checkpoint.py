@@ -127,6 +127,14 @@ class TrainingCheckpoint:
             raise DamagedFileError(f"{self.path} is a {content.get('kind')!r}, not a training state")
         return content
 
+    def begun(self) -> dict[str, Any]:
+        """The identity of the training that was begun, by its state or, where none was saved, its plan."""
+        if self.exists:
+            return dict(self.read()["identity"])
+        content = files.read_json(self.folder / PLAN_FILE, "training plan")
+        identity = content.get("identity")
+        return dict(identity) if isinstance(identity, dict) else {}
+
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Write down how the training is to go, before it begins."""
         content = {"format": files.FORMAT, "kind": PLAN_KIND, "identity": self.identity, "plan": dict(plan)}

@@ -340,6 +340,11 @@ def file_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
+def bears_its_digest(path: Path) -> bool:
+    """Whether a tensor file holds what the hash in its name says, as those that dpw writes do."""
+    return path.is_file() and path.stem.endswith(f"-{file_digest(path)[:16]}")
+
+
 def slug(name: str) -> str:
     """A task name as part of a file name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:80].strip(".-") or "task"

@@ -50,6 +50,7 @@ class FolderLock:
         self.holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%F %T")}
         self.made = _make(folder)
         self.descriptor: int | None = None
+        self.by_name = False  # the file itself is the lock
         self.written: set[str] = set()
         try:
             self._take()
@@ -77,12 +78,16 @@ class FolderLock:
         self.written -= {path.relative_to(self.folder).as_posix() for path in self.written_in(folder)}
         self._write_journal()
 
-    def release(self) -> None:
-        """Remove the lock file and give the lock back; a folder that was made for nothing goes too."""
+    def release(self, failed: bool = False) -> None:
+        """Remove the lock file and give the lock back; a folder that was made for nothing goes too.
+
+        A writer that failed leaves the journal of tensor files that it made and did not commit.
+        """
         if self.descriptor is None:
             return
-        with suppress(OSError):
-            self.path.unlink(missing_ok=True)
+        if self.by_name or not (failed and any(map(TENSOR_FILE.fullmatch, self.written))):
+            with suppress(OSError):
+                self.path.unlink(missing_ok=True)
         os.close(self.descriptor)
         self.descriptor = None
         _unmake(self.made)
@@ -126,6 +131,7 @@ class FolderLock:
             except FileExistsError:
                 continue
             self.written |= _names(left or [])
+            self.by_name = True
             self._begin(descriptor)
             return
         raise StorageError(f"cannot lock {self.folder}: its lock file keeps changing; run the command again")
@@ -186,14 +192,16 @@ def writing(folder: Path) -> Iterator[FolderLock]:
         if lock is None:
             lock = _held[key] = FolderLock(key)
         lock.depth += 1
+    failed = True
     try:
         yield lock
+        failed = False
     finally:
         with _guard:
             lock.depth -= 1
             if not lock.depth:
                 _held.pop(key, None)
-                lock.release()
+                lock.release(failed)
 
 
 @contextmanager
@@ -222,6 +230,14 @@ def journal_of(path: Path) -> FolderLock | None:
 def is_own_name(name: str) -> bool:
     """Whether a file of this name belongs to a writer's housekeeping: the lock, or a half-written file."""
     return name == FILE or TEMPORARY.fullmatch(name) is not None
+
+
+def left_behind(folder: Path) -> set[str]:
+    """The tensor files directly in a folder that a writer noted there and did not live to commit."""
+    path = folder / FILE
+    if path.is_symlink() or not path.is_file():
+        return set()
+    return {name for name in _names(_content(path) or []) if TENSOR_FILE.fullmatch(name)}
 
 
 # ------------------------------------------------------------------------------- the system, warily

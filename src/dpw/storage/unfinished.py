@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from dpw.errors import DamagedFileError, InputError
+from dpw.storage import files
 from dpw.storage.checkpoint import DATA, TrainingCheckpoint
-from dpw.storage.files import refuse_link
-from dpw.storage.lock import is_own_name
+from dpw.storage.lock import is_own_name, left_behind
 from dpw.storage.model_json import is_model, read_model
 
 FOLDER = "learning"
@@ -14,11 +14,13 @@ DROP = "--discard-unfinished"
 
 def refuse_foreign(folder: Path) -> None:
     """Refuse to make a model of a folder in which something else lies, or to train where a link leads."""
-    refuse_link(folder / FOLDER)
+    files.refuse_link(folder / FOLDER)
     if not folder.is_dir() or is_model(folder):
         return
+    left = left_behind(folder)
     for path in folder.iterdir():
-        if path.name != FOLDER and not is_own_name(path.name):
+        known = path.name == FOLDER or is_own_name(path.name)
+        if not known and not (path.name in left and files.bears_its_digest(path)):
             raise InputError(
                 f"{folder} is neither empty nor a dpw model (it holds {path.name}): choose another folder"
             )
@@ -39,25 +41,29 @@ def discard(folder: Path) -> str:
 
 
 def is_finished(folder: Path, task: str, digest: str) -> bool:
-    """Whether a task was learned and only the tidying up is missing; another unfinished one is refused.
+    """Whether a task was learned and only the tidying up is missing.
 
-    A process that is killed after the commit leaves the state of a training whose task is in the model.
+    A process that is killed after the commit leaves the state of a training whose task is in the model, or
+    only the plan of it. Another unfinished training is refused, and so is a task that is known already.
     """
-    state = TrainingCheckpoint(folder / FOLDER, {})
-    if not state.exists:
-        return False
-    identity = state.read()["identity"]
+    state, learned = TrainingCheckpoint(folder / FOLDER, {}), learned_tasks(folder)
+    identity = state.begun() if state.planned else {}
     begun = str(identity.get("task name"))
-    learned = learned_tasks(folder)
-    if begun in learned:
+    if state.folder.is_dir() and (begun in learned or not state.planned):
         remove(folder)
-        return begun == task and identity.get(DATA, digest) == digest
-    if begun != task:
+    elif state.exists and begun != task:
         raise InputError(
             f"{folder} has an unfinished training of task {begun!r}: finish it with the command that began "
             f"it, or drop it with {DROP}"
         )
-    return False
+    if task not in learned:
+        return False
+    if begun == task and identity.get(DATA, digest) == digest:
+        return True
+    raise InputError(
+        f"{folder} has already learned a task {task!r}: give this one another --name, forget that one, or "
+        "learn it anew with --again"
+    )
 
 
 def learned_tasks(folder: Path) -> list[str]:
