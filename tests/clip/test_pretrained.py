@@ -81,6 +81,9 @@ ABSURD = [
     {"image_std": [1, 1]},
     {"image_mean": [float("nan")] * 3},
     {"rescale_factor": float("inf")},
+    {"rescale_factor": 1e308},
+    {"image_mean": [1e308] * 3},
+    {"image_std": [1e-320] * 3},
 ]
 
 
@@ -126,6 +129,8 @@ def test_weights_that_are_not_finite_are_refused(tmp_path):
     ("part", "name", "value"),
     [
         ("vision_config", "num_hidden_layers", 10**9),
+        ("vision_config", "num_attention_heads", -1),
+        ("vision_config", "layer_norm_eps", float("nan")),
         ("text_config", "vocab_size", 1e300),
         ("vision_config", "hidden_size", -48),
         ("text_config", "max_position_embeddings", 0),

@@ -179,3 +179,11 @@ def test_a_holder_who_has_not_said_his_name_yet_gets_a_moment(tmp_path):
         with pytest.raises(lock.FolderBusyError, match="process 77 on attic"), lock.writing(tmp_path):
             pass
         later.join()
+
+
+def test_a_folder_that_cannot_be_made_is_known_before_it_is_needed(tmp_path):
+    lock.refuse_unwritable(tmp_path / "new" / "store")
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="cannot write"):
+        lock.refuse_unwritable(tmp_path / "file" / "store")

@@ -29,6 +29,7 @@ OTHER_DEFAULTS: dict[str, dict[str, Any]] = {
     }
 }
 
+LARGEST_VALUE = 1e6  # of a mean, a deviation or a factor of pixels
 LONGEST_SIDE = 4096  # pixels
 LARGEST = 16_000_000  # pixels of a resized image, before its centre is cut out
 Pixels = npt.NDArray[np.uint8]
@@ -99,8 +100,10 @@ class Preprocessing:
             if values is not None and (len(values) != 3 or not all(map(_is_number, values))):
                 raise InputError(f"{name} is {values!r:.80}; expected three numbers")
         scaled = self.scale is None or _is_number(self.scale)
-        if not scaled or any(value <= 0 for value in self.std or ()):
-            raise InputError(f"image_std {self.std} and rescale_factor {self.scale} must be positive numbers")
+        if not scaled or any(value < 1 / LARGEST_VALUE for value in self.std or ()):
+            raise InputError(
+                f"image_std {self.std} and rescale_factor {self.scale} must be positive numbers of a usual size"
+            )
 
     def to_config(self) -> dict[str, Any]:
         """Give the fields of transformers' `CLIPImageProcessor` back, for `preprocessor_config.json`."""
@@ -179,8 +182,8 @@ class Preprocessing:
 
 
 def _is_number(value: object) -> bool:
-    """Whether a value is a finite number."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether a value is a number of a size with which pixels can be computed."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_VALUE
 
 
 def _area(size: tuple[int, int]) -> int:

@@ -154,12 +154,15 @@ def _refuse_odd_files(folder: Path) -> None:
 
 
 def _refuse_absurd(path: Path, content: Mapping[str, Any]) -> None:
-    """Refuse sizes of towers that no CLIP has: building one would take all time and memory there is."""
+    """Refuse sizes of towers that no CLIP has: one would take all memory there is, or give no numbers."""
     for part in (content, content.get("text_config"), content.get("vision_config")):
         for name, most in LARGEST_SIZES.items():
             size = part.get(name) if isinstance(part, dict) else None
-            if isinstance(size, int | float) and not size <= most:
-                raise InputError(f"{path} says {name} = {size}, more than {most}: copy the model again")
+            if isinstance(size, int | float) and not 1 <= size <= most:
+                raise InputError(f"{path} says {name} = {size}, not 1 to {most}: copy the model again")
+        added = part.get("layer_norm_eps") if isinstance(part, dict) else None
+        if isinstance(added, int | float) and not 0 <= added < 1:
+            raise InputError(f"{path} says layer_norm_eps = {added}, not 0 to 1: copy the model again")
 
 
 def _refuse_weights_outside(folder: Path) -> None:

@@ -19,6 +19,7 @@ from dpw.engine.training import Trainer, training_identity
 from dpw.engine.wishes import Wishes, refuse_impossible
 from dpw.errors import InputError
 from dpw.methods import Candidates, Method, configure
+from dpw.methods.trial import try_answering
 from dpw.storage.checkpoint import TrainingCheckpoint
 
 BATCH = 256
@@ -92,6 +93,8 @@ def teach(
     `folder` keeps the state of an unfinished training, from which the same call goes on.
     """
     began, checkpoint = time.monotonic(), None
+    if method.tasks and method.read_from is not None:
+        try_answering(method)  # tensors of a stranger's model that do not fit are known before the training
     if folder is not None:
         checkpoint = learning_checkpoint(method, task, trainer.seed, wishes, Path(folder))
     if not finds_recipe(method):

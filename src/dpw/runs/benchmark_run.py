@@ -30,7 +30,7 @@ from dpw.runs.reuse import Reuse
 from dpw.runs.task_store import KeptTask, TaskStore
 from dpw.storage import model_folder
 from dpw.storage.checkpoint import TrainingCheckpoint
-from dpw.storage.lock import waiting_to_write
+from dpw.storage.lock import refuse_unwritable, waiting_to_write
 from dpw.storage.logs import MetricsLog
 from dpw.storage.run_folder import RunFolder
 
@@ -79,6 +79,7 @@ class BenchmarkRun:
         )
         self.reuse: Reuse | None = None
         if options.reuse is not None and self.new_method().independent:
+            refuse_unwritable(options.reuse)
             tasks, device = self.benchmark.tasks, self.accelerator.device
             self.reuse = Reuse(TaskStore(options.reuse), config, tasks, self.evaluator, device)
 

@@ -37,7 +37,7 @@ class RunConfig(Settings):
     evaluation_batch: int = Field(256, ge=1)
     mixed_precision: Literal["no", "fp16", "bf16"] = "no"
     gradient_accumulation: int = Field(1, ge=1)
-    workers: int = Field(0, ge=0)
+    workers: int = Field(0, ge=0, le=256)
     trackers: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
 
 

@@ -227,6 +227,14 @@ def journal_of(path: Path) -> FolderLock | None:
     return next((_held[above] for above in (folder, *folder.parents) if above in _held), None)
 
 
+def refuse_unwritable(folder: Path) -> None:
+    """Refuse a folder into which nothing can be written; one that is not there is left so."""
+    made = _make(folder)
+    _unmake(made)
+    if not made and not os.access(folder, os.W_OK):
+        raise StorageError(f"cannot write {folder}: mend the rights or choose another folder", errno.EACCES)
+
+
 def is_own_name(name: str) -> bool:
     """Whether a file of this name belongs to a writer's housekeeping: the lock, or a half-written file."""
     return name == FILE or TEMPORARY.fullmatch(name) is not None
