@@ -53,3 +53,11 @@ def test_names_of_classes_are_drawn_as_they_are_written(tmp_path, recwarn):
     for name in (r"a\x1b[31mred", "\u65e5\u672c", "cost $x^ and $"):
         assert f">{name}<" in picture.svg
     assert not recwarn.list, "a letter without a glyph is no warning on somebody's screen"
+
+
+def test_powers_of_ten_stay_formulas(tmp_path):
+    with style.style():
+        figure, (axes,) = style.new_figure(3, 3)
+        axes.plot([1, 1e5], [1, 2])
+        axes.set_xscale("log")
+    assert ">$" not in style.save_picture(figure, tmp_path, "powers", "", "").svg

@@ -102,7 +102,7 @@ class Preprocessing:
         scaled = self.scale is None or _is_number(self.scale)
         if not scaled or any(value < 1 / LARGEST_VALUE for value in self.std or ()):
             raise InputError(
-                f"image_std {self.std} and rescale_factor {self.scale} must be positive numbers of a usual size"
+                f"image_std {self.std} and rescale_factor {self.scale} must be positive, of a usual size"
             )
 
     def to_config(self) -> dict[str, Any]:

@@ -26,6 +26,7 @@ PALETTE = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, GREY)
 MARKERS = "osD^vP*X"
 DASHES = ("-", "--", ":", "-.")
 HEAT = "cividis"
+MATH = r"\mathdefault"  # what matplotlib writes powers of ten with
 MADE_BY = "drawn by dpw"  # in the metadata of single pictures, so that no photo is ever replaced by one
 
 # Methods people compare most keep their colour in every picture; others take what is left.
@@ -46,7 +47,6 @@ INK, FAINT = "#1a1a1b", "#c8c8c9"
 STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9.0,
-    "text.parse_math": False,  # a dollar in the name of a class is a dollar
     "axes.titlesize": 9.5,
     "axes.titleweight": "bold",
     "axes.labelsize": 9.0,
@@ -225,6 +225,7 @@ def _make_readable(figure: "Figure") -> None:
     for text in figure.findobj(Text):
         if isinstance(text, Text):
             text.set_text(_drawable(text.get_text()))
+            text.set_parse_math(MATH in text.get_text())  # any other dollar belongs to a name
 
 
 def _drawable(text: str) -> str:
