@@ -1,12 +1,16 @@
 """Checkpointed and compiled towers give the same numbers."""
 
+import dataclasses
+
 import pytest
 import torch
 
 from benchmarks import models
+from dpw import Backbone, ContinualCLIP
 from dpw.data.images import Images
 from dpw.engine.training import prepare_towers
 from dpw.methods import Candidates
+from tests.helpers.toy_learner import task
 
 BACKBONE = models.backbone("tiny")
 
@@ -52,3 +56,24 @@ def test_compiled_towers_give_the_same_numbers(name):
         compiled = method.eval().logits(Images.of(pixels), question)
         backbone._compiled = None
         torch.testing.assert_close(compiled, method.logits(Images.of(pixels), question), **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "epochs", "images"),
+    [("coop", 2, "all"), ("coop", 1, "none"), ("zscl", 2, "none")],
+    ids=["again and again", "once", "randomly cropped"],
+)
+def test_first_blocks_are_kept_of_images_that_come_again(toy, monkeypatch, protocol, epochs, images):
+    announced = []
+    keeping = Backbone.keeping_first_block
+
+    def told(backbone, count):
+        announced.append(count)
+        return keeping(backbone, count)
+
+    monkeypatch.setattr(Backbone, "keeping_first_block", told)
+    birds = dataclasses.replace(task(toy, "birds"), protocol=protocol)
+    model = ContinualCLIP.from_pretrained(toy / "clip", "dpw", settings={"training.epochs": epochs})
+    model.learn(birds)
+    count = len(birds.train) + (len(birds.val) if birds.val is not None else 0)
+    assert announced == [count if images == "all" else 0]

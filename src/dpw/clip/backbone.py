@@ -3,7 +3,8 @@
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -11,8 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from dpw.clip.adaptation import Adaptation
-from dpw.clip.blocks import run_blocks
+from dpw.clip.blocks import Begun, run_blocks
 from dpw.clip.families import family_of
+from dpw.clip.fingerprint import decisive_settings, weights_digest
+from dpw.clip.first_block import KeptFirstBlock, starts_as_plain
 from dpw.clip.fitting import check_preprocessing, check_towers, in_single_precision
 from dpw.clip.preprocessing import Preprocessing
 from dpw.clip.pretrained import load_clip
@@ -20,8 +23,6 @@ from dpw.clip.sequences import AllTokens, PackedPrompts, Sequences, SideBySide
 from dpw.errors import InputError
 
 SIDE_BY_SIDE = 2**14  # tokens of a bidirectional text tower at once
-# Fields of a tower's configuration that change its output and cannot be read off the weights.
-DECISIVE = ("hidden_act", "num_attention_heads", "layer_norm_eps")
 
 
 class TowerShape(NamedTuple):
@@ -59,6 +60,7 @@ class Backbone(nn.Module):
         self.tokenizer = tokenizer
         self.reference = reference
         self.gradient_checkpointing = False
+        self.first_block: KeptFirstBlock | None = None
         self._compiled: Callable[..., Tensor] | None = None
         self._fingerprint: str | None = None
         self._packed: tuple[Tensor, PackedPrompts] | None = None
@@ -108,9 +110,15 @@ class Backbone(nn.Module):
             >>> backbone.encode_images(torch.from_numpy(pixels)[None]).shape
             torch.Size([1, 128])
         """
-        h, mask = self._embedded_images(pixels, adaptation)
+        begun, mask, kept = None, None, self.first_block
+        if kept is not None and kept.keeps_images and starts_as_plain(adaptation):
+            first = self.blocks("vision")[0]
+            begun = kept.images(pixels, first, lambda one: self._embedded_images(one, None)[0])
+            h = begun.h
+        else:
+            h, mask = self._embedded_images(pixels, adaptation)
         last = self.family.images.last_block(h.shape[1], mask)
-        h = self._run_tower("vision", h, adaptation, AllTokens(h.shape[1], mask), last)
+        h = self._run_tower("vision", h, adaptation, AllTokens(h.shape[1], mask), last, begun=begun)
         return self.pool_images(h)
 
     def encode_with_patches(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
@@ -192,10 +200,18 @@ class Backbone(nn.Module):
         self, prompts: PackedPrompts | SideBySide, copies: int, adaptation: Adaptation | None
     ) -> Tensor:
         """Features of prompts that lie in one sequence."""
-        texts = self.family.texts
-        h = texts.place(self.clip, texts.embed(self.clip, prompts.ids), prompts.positions)
-        h = h.expand(copies, -1, -1)
-        return self.project_texts(self._run_tower("text", h, adaptation, prompts, prompts.last_block()))
+        texts, begun, kept = self.family.texts, None, self.first_block
+
+        def embed() -> Tensor:
+            """What goes into the first block, for one copy."""
+            placed = texts.place(self.clip, texts.embed(self.clip, prompts.ids), prompts.positions)
+            return placed.expand(1, -1, -1)
+
+        if kept is not None and isinstance(prompts, PackedPrompts) and starts_as_plain(adaptation):
+            begun = kept.prompts(prompts, self.blocks("text")[0], embed).copied(copies)
+        h = embed().expand(copies, -1, -1) if begun is None else begun.h
+        h = self._run_tower("text", h, adaptation, prompts, prompts.last_block(), begun=begun)
+        return self.project_texts(h)
 
     def _embedded_images(self, pixels: Tensor, adaptation: Adaptation | None) -> tuple[Tensor, Tensor | None]:
         """What goes into the first block of the image tower, and who may look at whom."""
@@ -232,16 +248,31 @@ class Backbone(nn.Module):
         tokens: Sequences,
         last: Sequences,
         blocks: int | None = None,
+        begun: Begun | None = None,
     ) -> Tensor:
         """The blocks of a tower, or its first ones, the very last over `last`."""
         layers = self.blocks(tower)
         checkpointing = self.gradient_checkpointing and torch.is_grad_enabled()
         run = self._compiled or run_blocks
-        return run(layers[:blocks], h, adaptation, tokens, last, checkpointing)
+        return run(layers[:blocks], h, adaptation, tokens, last, checkpointing, begun)
 
     def compile(self, **options: Any) -> None:
         """Let `torch.compile` translate both towers at their first use; options are its own."""
         self._compiled = torch.compile(run_blocks, **options)
+
+    @contextmanager
+    def keeping_first_block(self, images: int) -> Iterator[None]:
+        """Meanwhile compute once what no adaptation reaches, of prompts and of so many images if they fit.
+
+        Images are told apart by their pixels, uint8 in main memory.
+        """
+        image, text = self.image_shape, self.text_shape
+        if min(image.blocks, text.blocks) > 1:  # a first block that is also the last has another end
+            self.first_block = KeptFirstBlock(images, image.tokens * image.width)
+        try:
+            yield
+        finally:
+            self.first_block = None
 
     # ----------------------------------------------------------------------------- images and prompts in
 
@@ -343,15 +374,7 @@ class Backbone(nn.Module):
 
     def settings(self) -> dict[str, Any]:
         """What decides a feature beside the weights: of both towers, of the texts and of the pixels."""
-        config = self.clip.config
-        towers = {"image": config.vision_config, "text": config.text_config}
-        found = {
-            f"{tower}.{name}": getattr(part, name) for tower, part in towers.items() for name in DECISIVE
-        }
-        found |= self.family.texts.settings(self.clip)
-        if self.family.name != "clip":  # models learned before there were families stand on CLIP
-            found["family"] = self.family.name
-        return {**found, "preprocessing": self.preprocessing.to_config()}
+        return decisive_settings(self.clip, self.family, self.preprocessing)
 
     def weights_fingerprint(self) -> str:
         """SHA-256 of all weights, their names, the image tower's activation and the family; computed once.
@@ -359,12 +382,7 @@ class Backbone(nn.Module):
         Models saved by earlier versions name their CLIP by it.
         """
         if self._fingerprint is None:
-            own = "" if self.family.name == "clip" else f"{self.family.name} "
-            digest = hashlib.sha256(f"{own}{self.activation}".encode())
-            for name, tensor in sorted(self.clip.state_dict().items()):
-                digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
-                digest.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().tobytes())
-            self._fingerprint = digest.hexdigest()
+            self._fingerprint = weights_digest(self.clip, self.family)
         return self._fingerprint
 
     def trainable_copy(self) -> "Backbone":

@@ -1,7 +1,7 @@
 """The blocks of both towers, one after another, with every place where an adaptation acts in plain sight."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,18 @@ QUICK = 1.702  # of the quick GELU
 REUSED = 2**25  # bytes; a larger tensor is new memory every time, whose first touch costs more than the cut
 
 
+class Begun(NamedTuple):
+    """A first block until an adaptation acts on its value."""
+
+    h: Tensor  # the stream that goes in, (B, N, D)
+    q: Tensor  # its queries by head, (B, h, N, D/h)
+    v: Tensor  # its attention value before the output projection, (B, N, D)
+
+    def copied(self, count: int) -> "Begun":
+        """The same for several samples, from one."""
+        return Begun(*(part.expand(count, *part.shape[1:]) for part in self))
+
+
 def run_blocks(
     layers: Sequence[Any],
     h: Tensor,
@@ -24,22 +36,37 @@ def run_blocks(
     tokens: Sequences,
     last: Sequences,
     checkpointing: bool,
+    begun: Begun | None = None,
 ) -> Tensor:
-    """One block after another, recomputed in the backward pass if checkpointing is on."""
+    """One block after another, recomputed in the backward pass if checkpointing is on.
+
+    `begun` is the first block as far as it is known already.
+    """
     for index, block in enumerate(layers):
         seen = last if index == len(layers) - 1 else tokens
+        known = begun if index == 0 else None
         if checkpointing:
-            h = checkpoint(run_block, block, index, h, adaptation, seen, use_reentrant=False)
+            h = checkpoint(run_block, block, index, h, adaptation, seen, known, use_reentrant=False)
         else:
-            h = run_block(block, index, h, adaptation, seen)
+            h = run_block(block, index, h, adaptation, seen, known)
     return h
 
 
-def run_block(block: Any, index: int, h: Tensor, adaptation: Adaptation | None, tokens: Sequences) -> Tensor:
+def run_block(
+    block: Any,
+    index: int,
+    h: Tensor,
+    adaptation: Adaptation | None,
+    tokens: Sequences,
+    begun: Begun | None = None,
+) -> Tensor:
     """One transformer block; the adaptation acts on its linear maps, keys and values, value and MLP."""
     x = block.layer_norm1(h)
     kept = tokens.keep(x)
-    q, v = _attention(block.self_attn, index, x, kept, adaptation, tokens)
+    if begun is None:
+        q, v = _attention(block.self_attn, index, x, kept, adaptation, tokens)
+    else:
+        q, v = begun.q, begun.v
     if adaptation is not None:
         residual = adaptation.value(index, kept, q, tokens.positions)
         v = v if residual is None else v + residual
@@ -50,6 +77,12 @@ def run_block(block: Any, index: int, h: Tensor, adaptation: Adaptation | None, 
     beside = None if adaptation is None else adaptation.mlp(index, u)
     h = h if beside is None else h + beside
     return block.after_mlp(h) if behind else h
+
+
+def begin_block(block: Any, h: Tensor, tokens: Sequences) -> Begun:
+    """The first block of plain CLIP until an adaptation would act on its value."""
+    x = block.layer_norm1(h)
+    return Begun(h, *_attention(block.self_attn, 0, x, tokens.keep(x), None, tokens))
 
 
 def _attention(

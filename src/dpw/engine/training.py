@@ -12,6 +12,7 @@ from torch import Tensor
 
 from dpw.data.digest import task_digest
 from dpw.data.pixels import PixelCache
+from dpw.data.protocol import get_protocol
 from dpw.data.task import Task
 from dpw.engine.callbacks import TrainingCallback, never
 from dpw.engine.devices import agreed, fed
@@ -157,12 +158,21 @@ class _Fit:
         self.model, self.optimizer = self.accelerator.prepare(self.method, optimizer)
         self.resume()
         self.trainer.callback.on_begin(self.task.name, self.total, self.position.step)
-        while self.position.step < self.total:
-            self.epoch()
+        with self.method.backbone.keeping_first_block(self.coming_again()):
+            while self.position.step < self.total:
+                self.epoch()
         if self.best is not None:
             self.method.restore(self.best)
         self.accelerator.free_memory()
         return self.position
+
+    def coming_again(self) -> int:
+        """How many images come again and again as they are, in main memory and full precision."""
+        varied = self.variation is not None or get_protocol(self.task.protocol).random_crop
+        plain = self.accelerator.device.type == "cpu" and self.accelerator.mixed_precision == "no"
+        if varied or not plain or self.total <= self.per_epoch:
+            return 0
+        return len(self.task.train) + (len(self.task.val) if self.task.val is not None else 0)
 
     def batches(self, epoch: int) -> list[list[int]]:
         """The batches of one epoch."""
