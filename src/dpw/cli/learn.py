@@ -236,6 +236,8 @@ def list_tasks(
         megabytes = task["tensors"]["bytes"] / 1e6
         shown = ", ".join(task["classes"][:6]) + (", ..." if len(task["classes"]) > 6 else "")
         say(f"  {task['name']}: {len(task['classes'])} classes ({shown}), {megabytes:.1f} MB")
+    if check:
+        say("every file is as it was written")
 
 
 @tasks.command("export")
