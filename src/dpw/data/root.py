@@ -110,7 +110,7 @@ def is_inside_name(name: str) -> bool:
         ".." not in name.split("/")
         and "\\" not in name
         and "\0" not in name
-        and ":" not in name.split("/", 1)[0]
+        and name[1:2] != ":"
     )
 
 

@@ -86,8 +86,8 @@ class LearnReport:
         )
         if self.copies:
             found.append(
-                f"{self.copies} of them are copies of images it learned from, which makes these figures too "
-                "good: remove copies from the folder"
+                f"{self.copies} of them are copies of images it learned from, so this says little about new "
+                "ones: remove copies from the folder"
             )
         return found if self.helped else [*found, self._why_no_better()]
 
