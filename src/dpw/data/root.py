@@ -106,12 +106,7 @@ class Root:
 
 def is_inside_name(name: str) -> bool:
     """Whether a relative name has no part that climbs, no backslash, no zero byte and no drive."""
-    return (
-        ".." not in name.split("/")
-        and "\\" not in name
-        and "\0" not in name
-        and name[1:2] != ":"
-    )
+    return ".." not in name.split("/") and "\\" not in name and "\0" not in name and name[1:2] != ":"
 
 
 def image_files(given: Iterable[Path]) -> Iterator[Path]:
