@@ -26,6 +26,29 @@ def test_a_divided_folder_keeps_its_parts(tmp_path):
     assert [len(split) for split in task.splits().values()] == [6, 6, 6]
 
 
+@pytest.mark.parametrize("parts", [("Train", "Test"), ("TRAINING", "Validation", "testing")])
+def test_splits_are_known_by_other_spellings_too(tmp_path, parts):
+    task = Task.from_folder(make(tmp_path / "birds", parts, count=3))
+    assert task.classes == ("Owl", "red_fox")
+    assert [len(split) for split in task.splits().values()] == [6] * len(parts)
+    whole = Task.for_testing(tmp_path / "birds")
+    assert (whole.classes, len(whole.test)) == (task.classes, 6 * len(parts))
+
+
+def test_a_train_is_also_a_thing_one_can_photograph(tmp_path):
+    task = Task.from_folder(make(tmp_path, (".",), classes=("bus", "test", "train")), name="traffic")
+    assert task.classes == ("bus", "test", "train")
+    task = Task.from_folder(make(tmp_path / "two", (".",), classes=("test", "train")))
+    assert task.classes == ("test", "train")
+
+
+def test_two_folders_for_one_split_or_none_to_learn_from_are_refused(tmp_path):
+    with pytest.raises(InputError, match="has the folders val and valid for the same split; keep one"):
+        Task.from_folder(make(tmp_path / "a", ("train", "val", "valid"), count=1))
+    with pytest.raises(InputError, match="has test, val but no folder train"):
+        Task.from_folder(make(tmp_path / "b", ("test", "val"), count=1))
+
+
 def test_train_alone_is_a_task_without_val_and_test(tmp_path):
     task = Task.from_folder(make(tmp_path, ("train",)), name="alone")
     assert set(task.splits()) == {"train"}
