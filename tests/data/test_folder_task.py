@@ -89,6 +89,17 @@ def test_files_that_are_no_images_and_hidden_ones_are_passed_over(tmp_path):
     assert sum(map(len, task.splits().values())) == 20
 
 
+def test_photographs_of_telephones_are_not_passed_over(tmp_path):
+    make(tmp_path / "pets", (".",))
+    (tmp_path / "pets" / "Owl" / "IMG_1.HEIC").write_bytes(b"\0\0\0\x18ftypheic")
+    shutil.copy(tmp_path / "pets" / "Owl" / "0.jpg", tmp_path / "pets" / "Owl" / "saved.jfif")
+    task = Task.from_folder(tmp_path / "pets", val_fraction=0.0, test_fraction=0.0)
+    places = {Path(task.train.where(index)).name: index for index in range(len(task.train))}
+    assert task.train[places["saved.jfif"]].image.size
+    with pytest.raises(InputError, match=r"IMG_1\.HEIC is in the format HEIC, .* converted to JPEG"):
+        task.train[places["IMG_1.HEIC"]]
+
+
 def test_a_class_without_training_images_is_refused(tmp_path):
     make(tmp_path, ("train", "test"), count=1)
     image(tmp_path / "test" / "Wolf" / "a.jpg", 77)

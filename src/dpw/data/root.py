@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from dpw.errors import InputError
 
+# Those that not every machine can decode, too: a photograph that is passed over in silence is a trap.
 IMAGE_SUFFIXES = frozenset(
-    {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+    {".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+    | {".avif", ".heic", ".heif"}
 )
 
 
