@@ -227,6 +227,7 @@ def list_tasks(
     content = read_model(model)
     if check:
         check_files(model, content)
+        say(f"{model}: every file is as it was written", err=True)
     if as_json:
         say(json.dumps(content, indent=2))
         return
@@ -236,8 +237,6 @@ def list_tasks(
         megabytes = task["tensors"]["bytes"] / 1e6
         shown = ", ".join(task["classes"][:6]) + (", ..." if len(task["classes"]) > 6 else "")
         say(f"  {task['name']}: {len(task['classes'])} classes ({shown}), {megabytes:.1f} MB")
-    if check:
-        say("every file is as it was written")
 
 
 @tasks.command("export")
