@@ -184,7 +184,7 @@ def on_screen(rows: list[list[str]], width: int | None) -> list[str]:
     parts: list[list[int]] = []
     for _, group in itertools.groupby(told, key=lambda column: header[column].split()[0].rstrip(",")):
         columns = list(group)
-        if parts and (width is None or len(_part(rows, [*parts[-1], *columns])[0]) <= width):
+        if parts and (width is None or max(map(len, _part(rows, [*parts[-1], *columns]))) <= width):
             parts[-1] += columns
         else:
             parts.append(columns)
