@@ -135,6 +135,20 @@ def test_an_interrupted_learn_goes_on(toy, tmp_path):
     assert tensors_digest(model.method.task_state(0)) == tensors_digest(whole.method.task_state(0))
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_task_that_cannot_be_learned_again_is_kept(toy, saved, stored):
+    model = ContinualCLIP.from_pretrained(saved[1])
+    if not stored:
+        model.method.task_state(0)
+    before = model.predict(images_of(toy))
+    with pytest.raises(Interrupted):
+        model.learn(task(toy, "birds"), again=True, should_stop=lambda: True)
+    assert model.tasks == ["birds", "metals"]
+    assert model.predict(images_of(toy)) == before
+    model.learn(task(toy, "birds"), again=True)
+    assert model.tasks == ["metals", "birds"]
+
+
 def test_forgetting_and_its_refusals(toy, saved, tmp_path):
     model = ContinualCLIP.from_pretrained(saved[1])
     with pytest.raises(InputError, match="'fish'"):

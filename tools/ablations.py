@@ -5,9 +5,7 @@ not finished is left out of the page, which says how many seeds each row has. `-
 """
 
 import argparse
-import os
 import statistics
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from made_section import replace as replace_section
+from one_thread import run_dpw
 
 from dpw.runs.gathering import spread
 from dpw.runs.paper_tables import TABLES, Line
@@ -44,15 +43,9 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def run_seed(table: str, seed: str, options: argparse.Namespace) -> str:
     """One table with one seed in a process of its own; gives what went wrong."""
     asked = ["reproduce", table, "--benchmark", "mini", "--seeds", seed, "--output", str(options.runs)]
-    done = subprocess.run(  # noqa: S603 (our own command)
-        [sys.executable, "-m", "dpw", *asked],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    print(f"{table}, seed {seed}: {'failed' if done.returncode else 'done'}", flush=True)
-    return done.stderr if done.returncode else ""
+    error = run_dpw(asked)
+    print(f"{table}, seed {seed}: {'failed' if error else 'done'}", flush=True)
+    return error
 
 
 def run_tables(seed: str, options: argparse.Namespace) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dpw.cli.methods import shown
 from dpw.methods import METHODS
-from dpw.methods.catalog import FILE, Setting
+from dpw.methods.catalog import FILE, Setting, own_files
 from dpw.methods.config import MethodConfig
 from dpw.methods.description import describe, settings_of
 
@@ -84,14 +84,16 @@ def index() -> str:
 
 
 def catalog() -> str:
-    """What can be said of all methods without importing one, a setting a line."""
+    """What can be said of all methods without importing one, a setting a line; and the files it is from."""
     entries = []
     for name in sorted(METHODS):
         values = describe(name).as_json()
         settings = ",\n".join(f"    {json.dumps(one)}" for one in values.pop("settings"))
         words = json.dumps(values)[:-1]
         entries.append(f'{json.dumps(name)}: {words},\n  "settings": [\n{settings}\n  ]}}')
-    return "{\n" + ",\n".join(entries) + "\n}\n"
+    files = ",\n".join(f"  {json.dumps(name)}" for name in own_files())
+    methods = ",\n".join(entries)
+    return f'{{\n"files": [\n{files}\n],\n"methods": {{\n{methods}\n}}\n}}\n'
 
 
 def pages() -> dict[Path, str]:

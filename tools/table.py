@@ -4,8 +4,6 @@ Finished runs are not repeated and interrupted ones go on, so the command may be
 """
 
 import argparse
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -14,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from made_section import replace as replace_section
+from one_thread import run_dpw
 
 from dpw.methods import METHODS
 from dpw.report.comparison import as_markdown
@@ -49,14 +48,8 @@ def command(method: str, options: argparse.Namespace) -> list[str]:
 def run_method(method: str, options: argparse.Namespace) -> tuple[str, float, str]:
     """All seeds of a method in a process of its own; gives its name, its time, and what went wrong."""
     began = time.monotonic()
-    done = subprocess.run(  # noqa: S603 (our own command)
-        [sys.executable, "-m", "dpw", *command(method, options)],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return method, time.monotonic() - began, done.stderr if done.returncode else ""
+    error = run_dpw(command(method, options))
+    return method, time.monotonic() - began, error
 
 
 def run_all(options: argparse.Namespace) -> list[str]:

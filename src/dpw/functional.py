@@ -35,6 +35,12 @@ def conditional_norm(scores: Tensor) -> tuple[Tensor, Tensor]:
     """Conditional normalisation (Eq. condact, step 1): weights `g` and totals `Σ_k σ(s)`.
 
     g `(B, h, N, L)` is σ(s), divided by its total wherever the total exceeds one; total `(B, h, N)`.
+
+    Example:
+        >>> import torch
+        >>> from dpw.functional import conditional_norm
+        >>> conditional_norm(torch.zeros(3))  # three times σ(0) = 0.5 is more than one
+        (tensor([0.3333, 0.3333, 0.3333]), tensor(1.5000))
     """
     gates = torch.sigmoid(scores)
     total = gates.sum(dim=-1)
@@ -42,7 +48,14 @@ def conditional_norm(scores: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def gaussian_cutoff(cls_scores: Tensor, mean: Tensor, var: Tensor) -> Tensor:
-    """Cut-off = 1 − σ(log φ(s_cls; μ, σ²)) (Eq. cutoff_nontxt), `(B, h, L)` like the CLS scores."""
+    """Cut-off = 1 − σ(log φ(s_cls; μ, σ²)) (Eq. cutoff_nontxt), `(B, h, L)` like the CLS scores.
+
+    Example:
+        >>> import torch
+        >>> from dpw.functional import gaussian_cutoff
+        >>> gaussian_cutoff(torch.tensor([0.0, 3.0]), torch.tensor(0.0), torch.tensor(1.0))
+        tensor([0.7148, 0.9956])
+    """
     var = var.clamp(min=MINIMUM_VARIANCE)
     log_density = -0.5 * ((cls_scores - mean) ** 2 / var + torch.log(2 * math.pi * var))
     return 1 - torch.sigmoid(log_density)
@@ -62,6 +75,12 @@ def conditional_filter(g: Tensor, cutoff: Tensor | float, strict: bool = False) 
 
     A cut-off `(B, h, L)` (as `gaussian_cutoff` gives it) holds for all tokens; anything else must broadcast
     to `(B, h, N, L)`. `strict` keeps only g > cutoff, as the authors' code does.
+
+    Example:
+        >>> import torch
+        >>> from dpw.functional import conditional_filter
+        >>> conditional_filter(torch.tensor([0.1, 0.3, 0.5]), 0.3)
+        tensor([0.0000, 0.3000, 0.5000])
     """
     if isinstance(cutoff, Tensor) and cutoff.dim() == g.dim() - 1:
         cutoff = cutoff.unsqueeze(-2)
@@ -69,12 +88,26 @@ def conditional_filter(g: Tensor, cutoff: Tensor | float, strict: bool = False) 
 
 
 def residual_weight(total: Tensor) -> Tensor:
-    """Residual weighting, Δ = max(0, Σ_k σ(s) − 1) (Eq. adapter_delta), `(B, h, N)`."""
+    """Residual weighting, Δ = max(0, Σ_k σ(s) − 1) (Eq. adapter_delta), `(B, h, N)`.
+
+    Example:
+        >>> import torch
+        >>> from dpw.functional import residual_weight
+        >>> residual_weight(torch.tensor([0.4, 1.5]))
+        tensor([0.0000, 0.5000])
+    """
     return (total - 1).clamp(min=0)
 
 
 def prefix_output(g: Tensor, values: Tensor) -> Tensor:
-    """O_prefix = G̃ P_V (Eq. prompt_output), heads side by side: `(B, N, D)` from values `(L, D)`."""
+    """O_prefix = G̃ P_V (Eq. prompt_output), heads side by side: `(B, N, D)` from values `(L, D)`.
+
+    Example:
+        >>> import torch
+        >>> from dpw.functional import prefix_output
+        >>> prefix_output(torch.tensor([[[[0.5, 0.25]]]]), torch.tensor([[2.0, 4.0], [4.0, 8.0]]))
+        tensor([[[2., 4.]]])
+    """
     return (g @ _by_head(values, g.shape[1]).transpose(0, 1)).transpose(1, 2).flatten(2)
 
 
@@ -113,6 +146,13 @@ def weighted_residual(
     """O_R = O_prefix + Δ ⊙ E(X) (Eq. final_formula) from scores that are already there.
 
     `adapted` is E(X) `(B, N, D)`; sample_weight `(B,)` scales all that a sample takes.
+
+    Example:
+        >>> import torch
+        >>> from dpw.functional import weighted_residual
+        >>> scores = torch.zeros(1, 1, 1, 4)  # four times 0.5: prefixes give 1, the adapter the other 1
+        >>> weighted_residual(scores, torch.ones(4, 2), adapted=torch.ones(1, 1, 2))
+        tensor([[[2., 2.]]])
     """
     g, total = conditional_norm(scores)
     if cutoff is not None:
@@ -144,6 +184,14 @@ def dpw_residual(
     """All of the above from the tokens alone, in one call: what is added to the attention value, `(B, N, D)`.
 
     The method itself calls the steps one by one, because the [CLS] scores decide the cut-off on the way.
+
+    Example:
+        >>> import torch
+        >>> from dpw.functional import dpw_residual
+        >>> x, weight, bias = torch.ones(1, 1, 2), torch.zeros(1, 2, 4), torch.zeros(1, 1, 4)
+        >>> down, up, up_bias = torch.ones(2, 1), torch.ones(1, 2), torch.zeros(2)
+        >>> dpw_residual(x, weight, bias, torch.ones(4, 2), down, up, up_bias, scale=0.5)
+        tensor([[[2., 2.]]])
     """
     scores = repa_scores(x, weight, bias)
     adapted = adapter_output(x, down, up, up_bias, scale)
@@ -154,6 +202,13 @@ def drift_bound(values: Tensor, heads: int, conditional: bool = True) -> Tensor:
     """Largest ‖p_ij‖ a head can receive from its prefixes (App., proposition): c_V, or L·c_V by sigmoid only.
 
     Gives `(h,)` for values `(L, D)`.
+
+    Example:
+        >>> import torch
+        >>> from dpw.functional import drift_bound
+        >>> values = torch.tensor([[3.0, 4.0], [0.0, 1.0]])
+        >>> drift_bound(values, heads=1), drift_bound(values, heads=1, conditional=False)
+        (tensor([5.]), tensor([10.]))
     """
     largest: Tensor = torch.linalg.vector_norm(_by_head(values, heads), dim=-1).amax(dim=0)
     return largest if conditional else largest * values.shape[0]
@@ -165,6 +220,13 @@ def attention_residual(
     """DIKI's residual: a softmax over the prefixes alone, `(B, N, D)`.
 
     q `(B, h, N, D/h)` is the frozen query; keys and values `(L, D)` are cut into the same heads.
+
+    Example:
+        >>> import torch
+        >>> from dpw.functional import attention_residual
+        >>> values = torch.tensor([[1.0, 0.0], [3.0, 2.0]])
+        >>> attention_residual(torch.zeros(1, 1, 1, 2), torch.zeros(2, 2), values)
+        tensor([[[2., 1.]]])
     """
     heads, head_width = q.shape[1], q.shape[3]
     keys, values = (_by_head(prefix, heads).transpose(0, 1) for prefix in (keys, values))
@@ -175,7 +237,15 @@ def attention_residual(
 
 
 def fit_gaussian(features: Tensor, ridge: float) -> tuple[Tensor, Tensor]:
-    """Mean `(D,)` and Cholesky factor `(D, D)` of the unbiased covariance + ridge·I, in float64."""
+    """Mean `(D,)` and Cholesky factor `(D, D)` of the unbiased covariance + ridge·I, in float64.
+
+    Example:
+        >>> import torch
+        >>> from dpw.functional import fit_gaussian
+        >>> mean, cholesky = fit_gaussian(torch.tensor([[0.0, 0.0], [2.0, 0.0]]), ridge=1.0)
+        >>> mean.tolist(), (cholesky @ cholesky.T).round(decimals=6).tolist()
+        ([1.0, 0.0], [[3.0, 0.0], [0.0, 1.0]])
+    """
     features = features.double()
     mean = features.mean(dim=0)
     centred = features - mean
@@ -185,7 +255,14 @@ def fit_gaussian(features: Tensor, ridge: float) -> tuple[Tensor, Tensor]:
 
 
 def gaussian_log_likelihood(features: Tensor, mean: Tensor, cholesky: Tensor) -> Tensor:
-    """log N(f; μ, Σ) in float64: `(B,)`, or `(B, T)` for stacked mean `(T, D)` and cholesky `(T, D, D)`."""
+    """log N(f; μ, Σ) in float64: `(B,)`, or `(B, T)` for stacked mean `(T, D)` and cholesky `(T, D, D)`.
+
+    Example:
+        >>> import torch
+        >>> from dpw.functional import gaussian_log_likelihood
+        >>> gaussian_log_likelihood(torch.zeros(1, 2), torch.zeros(2), torch.eye(2))  # −log 2π
+        tensor([-1.8379], dtype=torch.float64)
+    """
     if mean.dim() == 1:
         return gaussian_log_likelihood(features, mean[None], cholesky[None])[:, 0]
     mean, cholesky = mean.double(), cholesky.double()
@@ -199,7 +276,14 @@ def gaussian_log_likelihood(features: Tensor, mean: Tensor, cholesky: Tensor) ->
 
 
 def calibrate(log_likelihood: Tensor, dim: int) -> Tensor:
-    """Turn a log-likelihood into a weight in (0, 1): σ(ℓ/dim − 1), dim being the embedding width."""
+    """Turn a log-likelihood into a weight in (0, 1): σ(ℓ/dim − 1), dim being the embedding width.
+
+    Example:
+        >>> import torch
+        >>> from dpw.functional import calibrate
+        >>> calibrate(torch.tensor([512.0, -512.0]), 512)
+        tensor([0.5000, 0.1192])
+    """
     return torch.sigmoid(log_likelihood / dim - 1)
 
 
@@ -216,6 +300,13 @@ def class_separation(features: Tensor, labels: Tensor, text_features: Tensor) ->
 
     The within-class pairs are summed as ‖Σ v‖² − Σ ‖v‖², without an n×n matrix; a class with one image has
     no pair and counts as perfectly consistent; classes without images are left out of the image terms.
+
+    Example:
+        >>> import torch
+        >>> from dpw.functional import class_separation
+        >>> found = class_separation(torch.eye(2), torch.tensor([0, 1]), torch.eye(2))
+        >>> [float(one) for one in found]
+        [1.0, 1.0, 0.0]
     """
     features, text = F.normalize(features.double(), dim=-1), F.normalize(text_features.double(), dim=-1)
     classes, members = torch.unique(labels, return_inverse=True)
@@ -233,7 +324,14 @@ def class_separation(features: Tensor, labels: Tensor, text_features: Tensor) ->
 def easiness(
     inter_image: Tensor, inter_text: Tensor, intra_image: Tensor, classes: int, alpha: float = 10.0
 ) -> Tensor:
-    """Easiness of a task (App., Adaptive Head Count): ½(inter_image + inter_text) / (intra + α/C)."""
+    """Easiness of a task (App., Adaptive Head Count): ½(inter_image + inter_text) / (intra + α/C).
+
+    Example:
+        >>> import torch
+        >>> from dpw.functional import easiness
+        >>> easiness(torch.tensor(1.0), torch.tensor(1.0), torch.tensor(0.0), classes=100)
+        tensor(10.)
+    """
     return 0.5 * (inter_image + inter_text) / (intra_image + alpha / classes)
 
 
@@ -241,6 +339,11 @@ def head_count(heads: int, factor: float, truncate: bool = False) -> int:
     """h' = the power of two nearest to h·F (App.), never below one.
 
     `truncate` cuts h·F to an integer first, as the authors' code does.
+
+    Example:
+        >>> from dpw.functional import head_count
+        >>> head_count(12, 0.8), head_count(12, 0.1)
+        (8, 1)
     """
     scaled = float(int(heads * factor)) if truncate else heads * factor
     return max(1, int(2 ** round(math.log2(scaled)))) if scaled > 0 else 1
@@ -261,6 +364,15 @@ def transfer_avg_last(matrix: Tensor | Sequence[Sequence[float]]) -> TransferAvg
     """Transfer_j, Avg_j, Last_j (App., Metrics) from `p[i][j]`, accuracy on task j after learning task i.
 
     Transfer has T − 1 values (tasks 2..T); with a single task its mean is NaN.
+
+    Raises:
+        ValueError: the matrix is not square, or a value of it is no finite number.
+
+    Example:
+        >>> from dpw.functional import transfer_avg_last
+        >>> found = transfer_avg_last([[80.0, 40.0], [70.0, 90.0]])
+        >>> found.transfer, found.avg, found.last
+        ([40.0], [75.0, 65.0], [70.0, 90.0])
     """
     table = torch.as_tensor(matrix, dtype=torch.float64)
     if table.dim() != 2 or table.shape[0] != table.shape[1] or not len(table):

@@ -1,6 +1,7 @@
 """The public face: a CLIP that keeps learning, and predicts without being told the task."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, get_args
 
@@ -156,7 +157,8 @@ class ContinualCLIP(Predictor):
             learning_rate, steps, epochs, batch_size: of Adam; give `steps` or `epochs`, not both.
             time_limit: seconds that finding and learning may take.
             use_all: learn from the test images too; then nothing says how well it went.
-            again: learn a task of this name anew, from these images and classes alone.
+            again: learn a task of this name anew, from these images and classes alone; the old version is
+                given up only when the new one is learned.
             seed: decides initial values, the order of images and augmentation.
             checkpoint, checkpoint_seconds: a folder from which the same call goes on, and its interval.
             callback, should_stop: hears of every step; True saves the state and raises `Interrupted`.
@@ -182,10 +184,9 @@ class ContinualCLIP(Predictor):
         used = accelerator or make_accelerator()
         trainer = Trainer(self.cache, used, seed=seed, checkpoint_seconds=checkpoint_seconds, **heard)
         checkpoint = None if checkpoint is None else a_path(checkpoint, "checkpoint")
-        use_all = a_flag(use_all, "use_all")
-        if a_flag(again, "again") and task.name in self.tasks:
-            self.forget(task.name)
-        return teach(trainer, self.method, whole_task(task) if use_all else task, wishes, checkpoint)
+        wanted = whole_task(task) if a_flag(use_all, "use_all") else task
+        with _old_version_away(self.method, task.name) if a_flag(again, "again") else nullcontext():
+            return teach(trainer, self.method, wanted, wishes, checkpoint)
 
     def forget(self, name: str) -> None:
         """Remove a learned task; the others are not touched.
@@ -318,6 +319,24 @@ class ContinualCLIP(Predictor):
             'diki'
         """
         model_folder.save_model(self.method, a_path(folder, "folder"))
+
+
+@contextmanager
+def _old_version_away(method: Method, name: str) -> Iterator[None]:
+    """Forget a task of this name, if there is one, and have it back if no new version of it was learned."""
+    if name not in method.task_names:
+        yield
+        return
+    index = method.index_of(name)
+    task, module = method.tasks[index], method.bank.slot(index)
+    method.forget(index)
+    try:
+        yield
+    finally:
+        if name not in method.task_names:
+            method.tasks.insert(index, task)
+            method.bank.insert(index, module)
+            method.clear_features()
 
 
 def _refuse_wrong_types(

@@ -10,10 +10,12 @@ def test_text_json_table_and_page_say_the_same(capsys, saved, toy, tmp_path):
     model, folder = saved
     birds = toy / "data" / "birds"
     score = model.evaluate_folder(birds)
-    code, out, _ = dpw(
+    code, out, err = dpw(
         capsys, "evaluate", folder, birds, "--csv", tmp_path / "t.csv", "--html", tmp_path / "p.html"
     )
     assert code == 0
+    assert str(tmp_path / "t.csv") in err
+    assert str(tmp_path / "p_files") in err
     assert f"{score.overall.accuracy:.1f}" in out.splitlines()[1]
     with (tmp_path / "t.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))

@@ -1,6 +1,7 @@
 """`dpw learn`, `tasks` and `forget`, and predictions of what they leave, with good and bad input."""
 
 import json
+import shutil
 
 import pytest
 
@@ -180,9 +181,19 @@ def test_times_that_are_none_are_refused(capsys, toy, tmp_path, seconds):
     assert "is no time" in err
 
 
-def test_an_unreadable_image_is_found_before_training(capsys, toy, tmp_path):
-    import shutil
+def test_a_folder_of_tasks_is_noticed(capsys, toy, tmp_path):
+    for name in ("birds", "metals"):
+        shutil.copytree(toy / "data" / name / "train", tmp_path / "photos" / name)
+    start = ["--into", tmp_path / "m", "--model", toy / "clip", *SMALL]
+    code, out, err = dpw(capsys, "learn", tmp_path / "photos", *start)
+    assert code == 0
+    assert "learned photos: 2 classes" in out
+    assert f"if each of them is a task, teach {tmp_path / 'photos' / 'birds'} and so on" in err
+    code, _, err = dpw(capsys, "learn", tmp_path / "photos" / "birds", "--into", tmp_path / "m")
+    assert (code, err) == (0, "")
 
+
+def test_an_unreadable_image_is_found_before_training(capsys, toy, tmp_path):
     shutil.copytree(toy / "data" / "birds", tmp_path / "birds")
     picture = tmp_path / "birds" / "test" / "crow" / "0.png"
     picture.write_bytes(picture.read_bytes()[:70])

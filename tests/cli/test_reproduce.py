@@ -3,6 +3,7 @@
 import json
 
 from dpw import analysis
+from dpw.cli.reproduce import on_screen
 from dpw.runs.reproduce import Reproduction
 from tests.helpers.command_line import dpw
 from tests.helpers.finished_runs import finished
@@ -31,6 +32,29 @@ def test_finished_runs_become_a_table_beside_the_printed_one(tmp_path, capsys):
     assert rows[-1][header.index("last difference")] == "-"  # another benchmark
     assert "| dpw heads-x1 |" in (tmp_path / "heads.md").read_text()
     assert (tmp_path / "heads.csv").read_text().startswith("row,benchmark")
+
+
+def test_a_table_fits_the_terminal_and_leaves_out_what_is_empty():
+    header = ["row", "benchmark", "protocol", "seeds", "last found", "last printed", "last difference"]
+    rows = [
+        header,
+        ["dpw", "mini", "coop", "3", "71.2", "85.9", "-"],
+        ["diki", "mini", "coop", "3", *"-" * 3],
+    ]
+    assert on_screen(rows, None) == [
+        "row   benchmark  protocol  seeds  last found  last printed",
+        "dpw   mini       coop          3        71.2          85.9",
+        "diki  mini       coop          3           -             -",
+    ]
+    assert on_screen(rows, 40) == [
+        "row   benchmark  protocol  seeds",
+        "dpw   mini       coop          3",
+        "diki  mini       coop          3",
+        "",
+        "row   last found  last printed",
+        "dpw         71.2          85.9",
+        "diki           -             -",
+    ]
 
 
 def test_mistakes_are_one_sentence(tmp_path, capsys):

@@ -26,6 +26,29 @@ def test_a_divided_folder_keeps_its_parts(tmp_path):
     assert [len(split) for split in task.splits().values()] == [6, 6, 6]
 
 
+@pytest.mark.parametrize("parts", [("Train", "Test"), ("TRAINING", "Validation", "testing")])
+def test_splits_are_known_by_other_spellings_too(tmp_path, parts):
+    task = Task.from_folder(make(tmp_path / "birds", parts, count=3))
+    assert task.classes == ("Owl", "red_fox")
+    assert [len(split) for split in task.splits().values()] == [6] * len(parts)
+    whole = Task.for_testing(tmp_path / "birds")
+    assert (whole.classes, len(whole.test)) == (task.classes, 6 * len(parts))
+
+
+def test_a_train_is_also_a_thing_one_can_photograph(tmp_path):
+    task = Task.from_folder(make(tmp_path, (".",), classes=("bus", "test", "train")), name="traffic")
+    assert task.classes == ("bus", "test", "train")
+    task = Task.from_folder(make(tmp_path / "two", (".",), classes=("test", "train")))
+    assert task.classes == ("test", "train")
+
+
+def test_two_folders_for_one_split_or_none_to_learn_from_are_refused(tmp_path):
+    with pytest.raises(InputError, match="has the folders val and valid for the same split; keep one"):
+        Task.from_folder(make(tmp_path / "a", ("train", "val", "valid"), count=1))
+    with pytest.raises(InputError, match="has test, val but no folder train"):
+        Task.from_folder(make(tmp_path / "b", ("test", "val"), count=1))
+
+
 def test_train_alone_is_a_task_without_val_and_test(tmp_path):
     task = Task.from_folder(make(tmp_path, ("train",)), name="alone")
     assert set(task.splits()) == {"train"}
@@ -64,6 +87,17 @@ def test_files_that_are_no_images_and_hidden_ones_are_passed_over(tmp_path):
     image(tmp_path / "pets" / ".trash" / "a.jpg", 5)
     task = Task.from_folder(tmp_path / "pets")
     assert sum(map(len, task.splits().values())) == 20
+
+
+def test_photographs_of_telephones_are_not_passed_over(tmp_path):
+    make(tmp_path / "pets", (".",))
+    (tmp_path / "pets" / "Owl" / "IMG_1.HEIC").write_bytes(b"\0\0\0\x18ftypheic")
+    shutil.copy(tmp_path / "pets" / "Owl" / "0.jpg", tmp_path / "pets" / "Owl" / "saved.jfif")
+    task = Task.from_folder(tmp_path / "pets", val_fraction=0.0, test_fraction=0.0)
+    places = {Path(task.train.where(index)).name: index for index in range(len(task.train))}
+    assert task.train[places["saved.jfif"]].image.size
+    with pytest.raises(InputError, match=r"IMG_1\.HEIC is in the format HEIC, .* converted to JPEG"):
+        task.train[places["IMG_1.HEIC"]]
 
 
 def test_a_class_without_training_images_is_refused(tmp_path):

@@ -127,6 +127,7 @@ CARDS = [
     "configs:\n- config_name: default\n  data_files:\n  - split: train\n    path: /etc/passwd",
     "configs:\n- config_name: default\n  data_dir: ../..",
     "configs:\n- config_name: default\n  data_files: https://example.org/x.csv",
+    "configs:\n- config_name: default\n  data_files: 'file:/etc/passwd'",
     "# ---\nconfigs:\n- config_name: default\n  data_files: ../outside.csv",
 ]
 

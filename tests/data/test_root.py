@@ -40,10 +40,15 @@ def test_links_that_lead_out_are_refused(root, name):
         root.file(name, "a list")
 
 
-@pytest.mark.parametrize("name", ["../secret.jpg", "/etc/passwd", "a/../../secret.jpg", "c:\\x", ""])
+@pytest.mark.parametrize("name", ["../secret.jpg", "/etc/passwd", "a/../../secret.jpg", "c:\\x", "c:x", ""])
 def test_names_that_lead_out_are_refused(root, name):
     with pytest.raises(InputError, match=r"a list names .* which leads out of"):
         root.file(name, "a list")
+
+
+def test_a_colon_in_a_name_is_no_drive(tmp_path):
+    image(tmp_path / "Star Wars: Episode IV" / "1.jpg", 1)
+    assert Root(tmp_path).file("Star Wars: Episode IV/1.jpg", "a list").exists()
 
 
 def test_images_are_listed_below_every_folder_in_ascii_order(root):

@@ -40,6 +40,7 @@ def test_a_description_is_json_and_decodes_nothing():
     ("changes", "words"),
     [
         ({"classes": ("a", "a")}, "2 classes called 'a'; rename or merge"),
+        ({"classes": ("red_fox", "red fox")}, "'red_fox' and 'red fox', which read alike; rename or merge"),
         ({"classes": ()}, "has no classes"),
         ({"templates": ()}, "no prompt template"),
         ({"templates": ("a photo.",)}, r"needs exactly one \{\}"),

@@ -122,10 +122,21 @@ def test_strangers_are_compared_by_typicality(saved, undivided, tmp_path):
     strange = [answer.typicality for answer in model.predict(sorted(tmp_path.rglob("*.png")))]
     assert found.images == 5
     assert list(found.strange) == pytest.approx(strange, abs=1e-6)
-    assert found.rejected == 100 * sum(value < 0.25 for value in strange) / 5
+    assert found.rejected == 100 * sum(value <= 0.25 for value in strange) / 5
     assert 0 <= found.auroc <= 100
     cut = sorted(found.known)[9]
     assert found.rejected_alike == 100 * sum(value < cut for value in found.strange) / 5
+
+
+def test_whom_predict_calls_unknown_is_rejected_also_at_the_very_level(saved, undivided, tmp_path):
+    model, _ = saved
+    Image.new("RGB", (30, 30), (250, 0, 0)).save(tmp_path / "red.png")
+    (own, *_) = sorted(answer.typicality for answer in model.predict(sorted(undivided.rglob("*.png"))))
+    found = model.evaluate_folder(undivided, strangers=tmp_path, level=own).rejection
+    answers = model.predict(sorted(undivided.rglob("*.png")), unknown=own)
+    unknown = sum(answer.label == "unknown" for answer in answers)
+    assert unknown > 0
+    assert found.false_alarms == pytest.approx(100 * unknown / len(answers))
 
 
 @pytest.mark.parametrize(

@@ -98,13 +98,25 @@ def test_without_images_kept_apart_nothing_is_claimed():
 
 
 def test_it_says_so_when_learning_did_not_help():
-    report = LearnReport("birds", 2, 4, 1.0, None, 10, 50.0, 50.0, 60.0, 70.0)
+    report = LearnReport("birds", 2, 40, 1.0, None, 20, 50.0, 50.0, 60.0, 70.0)
     assert report.helped is False
     assert "did not help" in report.sentences()[-1]
+    assert "too few to say" in replace(report, held_out=19).sentences()[-1]
+    knew = replace(report, own_accuracy=100.0, zero_shot=100.0)
+    assert "knew all of them already" in knew.sentences()[-1]
     better = replace(report, own_accuracy=80.0)
     assert better.helped is True
     assert "did not help" not in better.sentences()[-1]
     assert better.as_json()["helped"] is True
+
+
+def test_copies_among_the_images_kept_apart_are_counted_and_named():
+    learner, task = ContinualCLIP.from_pretrained("mini"), of_mini("signs", 2, classes=2, tests=3)
+    assert learner.learn(task, **QUICK).copies == 0
+    copied = replace(task, name="copied", test=task.train.select([0, 1, 1]))
+    report = learner.learn(copied, **QUICK)
+    assert report.copies == report.as_json()["copies"] == 3
+    assert report.sentences()[2].startswith("3 of them are copies of images it learned from")
 
 
 WRONG = [

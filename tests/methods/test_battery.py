@@ -84,12 +84,15 @@ def test_settings_for_single_tasks_name_tasks_that_exist(name):
 
 @every_method
 def test_a_question_before_training_does_not_disturb_it(name):
-    method, task = toy_method(name), toy_task("aircraft")
+    method, task, pixels = toy_method(name), toy_task("aircraft"), some_pixels()
     if answers_about_the_unseen(name):
         question = Candidates.among(ClassGroup(task.name, task.classes, task.templates[:1]))
         with torch.inference_mode():
-            method.logits(Images.of(some_pixels()), question)
+            method.logits(Images.of(pixels), question)
     learn(method, task)
+    never_asked = learn(toy_method(name), task)
+    for question in nonempty(questions(method)):
+        assert torch.equal(answers(method, pixels, question), answers(never_asked, pixels, question))
 
 
 @every_method

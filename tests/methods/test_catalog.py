@@ -4,7 +4,7 @@ import pytest
 
 from dpw.errors import InputError
 from dpw.methods import METHODS
-from dpw.methods.catalog import catalog, refuse_unknown, stored
+from dpw.methods.catalog import catalog, known_files, own_files, refuse_unknown, stored
 from dpw.methods.description import describe
 
 
@@ -12,6 +12,7 @@ def test_the_stored_catalogue_is_up_to_date():
     """One file with names, presets and every setting, and one test that holds it to the methods."""
     own = {name for name, kind in METHODS.items() if kind.__module__.startswith("dpw.")}
     assert stored() == {name: describe(name) for name in own}, "run tools/method_pages.py"
+    assert known_files() == own_files(), "run tools/method_pages.py"
 
 
 def test_a_method_that_the_file_does_not_know_is_asked_itself(monkeypatch):

@@ -2,11 +2,16 @@
 
 import importlib.util
 import inspect
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import dpw
 from dpw.methods import METHODS, PRESETS, configure
 from tests.helpers.tiny_clip import save_tiny
 from tests.helpers.toy_methods import learn, toy_method, toy_task
@@ -51,6 +56,23 @@ def test_the_example_method_has_its_preset_and_its_size():
     assert configure(EXAMPLE, "careful").training.learning_rate == 0.1
     method = learn(toy_method(EXAMPLE), toy_task("aircraft"))
     assert method.parameter_count() == 2 * (48 + 32)
+
+
+def test_the_example_method_is_known_to_the_commands_once_its_file_is_there(tmp_path):
+    """As the page says: saved among the methods, and nothing else done."""
+    package, copy = Path(dpw.__file__).parent, tmp_path / "dpw"
+    copy.mkdir()
+    for path in package.iterdir():
+        if path.name != "methods":
+            (copy / path.name).symlink_to(path)
+    shutil.copytree(package / "methods", copy / "methods", ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "methods" / "bias_tuning.py").write_text(code("adding-a-method.md"))
+    command = [sys.executable, "-m", "dpw", "run", "mini", "--method", EXAMPLE, "--order", "signs,flags"]
+    command += ["--shots", "1", "--set", "training.epochs=1"]
+    place = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=place, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert EXAMPLE in done.stdout
 
 
 def test_the_example_method_is_about_fifty_lines():

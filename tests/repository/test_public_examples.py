@@ -6,7 +6,7 @@ import inspect
 import pytest
 
 import dpw
-from dpw import benchmarks, clip
+from dpw import benchmarks, clip, functional
 from dpw.data.task import Split
 from dpw.engine.invariance import BatchInvariance
 from dpw.engine.predictor import Predictor
@@ -52,6 +52,12 @@ def test_examples_in_docstrings_give_what_they_say(name, tmp_path, monkeypatch, 
     for test in examples:
         runner.run(test, out=said.append)
     assert runner.failures == 0, "".join(said)
+
+
+def test_the_examples_of_the_equations_give_what_they_say():
+    found = doctest.testmod(functional)
+    assert found.failed == 0
+    assert found.attempted > 40
 
 
 def test_the_methods_that_make_a_task_or_a_backbone_have_examples():

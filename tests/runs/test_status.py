@@ -30,7 +30,17 @@ def test_a_folder_of_runs_and_one_that_is_damaged(dpw_run, tmp_path):
     shutil.copytree(dpw_run, tmp_path / "a")
     shutil.copytree(dpw_run, tmp_path / "b")
     (tmp_path / "b" / "run.json").write_text("{}")
-    assert [one.folder for one in statuses(tmp_path)] == [str(tmp_path / "a")]
+    whole, damaged = statuses(tmp_path)
+    assert (whole.folder, whole.stage, whole.problem) == (str(tmp_path / "a"), "finished", None)
+    assert (damaged.folder, damaged.stage) == (str(tmp_path / "b"), "damaged")
+    assert "run.json" in damaged.problem
+
+
+def test_a_folder_of_folders_of_runs(dpw_run, tmp_path):
+    shutil.copytree(dpw_run, tmp_path / "runs" / "mini" / "a")
+    shutil.copytree(dpw_run, tmp_path / "runs" / "b")
+    found = [one.folder for one in statuses(tmp_path / "runs")]
+    assert found == [str(tmp_path / "runs" / "b"), str(tmp_path / "runs" / "mini" / "a")]
 
 
 def test_what_holds_no_run_is_one_sentence(tmp_path):

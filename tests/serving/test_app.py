@@ -68,7 +68,8 @@ def test_one_bad_image_does_not_lose_the_others(serving, photos):
 @pytest.mark.parametrize(
     ("sent", "status", "words"),
     [
-        ({"content": b"x", "headers": {"content-type": "text/plain"}}, 400, "content type"),
+        ({"content": b"x", "headers": {"content-type": "text/plain"}}, 400, "content type is 'text/plain'"),
+        ({}, 400, "the request has no content type"),
         ({"content": b"{", "headers": {"content-type": "application/json"}}, 400, "no JSON"),
         ({"json": [1]}, 400, "no JSON object"),
         ({"json": {"images": []}}, 400, "no image"),

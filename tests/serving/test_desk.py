@@ -60,6 +60,7 @@ def test_what_cannot_be_taught_is_a_sentence_and_changes_nothing(desk, toy, fold
         ("", signs(toy), "no name"),
         ("signs", {}, "no image to learn from"),
         ("signs", {"../up": [str(tmp_path / "torn.png")]}, "cannot be the name of a class"),
+        ("signs", {**signs(toy), ".net": signs(toy)["stop"]}, "'.net' cannot be the name of a class"),
         ("signs", {"stop": [str(tmp_path / "torn.png")] * 3}, "^stop/000"),
     ]
     for name, images, words in wrong:

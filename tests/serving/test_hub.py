@@ -108,6 +108,8 @@ def test_bad_pushes_are_one_sentence(hub, saved, tmp_path, monkeypatch):
         push_to_hub(saved[1], NAME)
     with pytest.raises(InputError, match="no name on the hub"):
         push_to_hub(saved[1], "birds")
+    with pytest.raises(InputError, match="needs no hub"):
+        push_to_hub(saved[1], str(tmp_path))
     with pytest.raises(DamagedFileError, match="not a dpw model"):
         push_to_hub(tmp_path, NAME)
     monkeypatch.setenv("HF_TOKEN", "wrong")

@@ -166,7 +166,8 @@ def test_a_copy_in_another_folder_is_complete(saved, folder, tmp_path, picture):
 
 @pytest.mark.parametrize("name", ["birds", "metals", "shared"])
 def test_the_check_of_a_model_names_the_file_that_was_damaged(folder, capsys, name):
-    assert dpw(capsys, "tasks", folder, "--check")[0] == 0
+    code, _, err = dpw(capsys, "tasks", folder, "--check")
+    assert (code, err) == (0, f"{folder}: every file is as it was written\n")
     path = flip(folder, name)
     code, _, err = dpw(capsys, "tasks", folder, "--check")
     assert code == 2

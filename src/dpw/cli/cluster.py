@@ -216,6 +216,9 @@ def status(
             say(f"the cluster has been silent for {duration(cluster['silent'])}; the same command goes on")
         say("\n".join(cluster_lines(cluster)))
     for one in found:
+        if one.problem is not None:
+            say(f"{one.folder}: {one.problem}")
+            continue
         step = "" if one.step is None else f" (saved at step {one.step})"
         left = "" if not one.left else f", about {duration(one.left)} left"
         say(

@@ -55,8 +55,10 @@ def evaluate(
     say(json.dumps(score.as_json(), indent=2) if as_json else as_text(score))
     if csv is not None:
         write_bytes(csv, images_csv(score).encode(errors="surrogateescape"))
+        say(f"{csv}: every image with its answer", err=True)
     if html is not None:
         write_evaluation(score, html)
+        say(f"{html}: open it in a browser; PNG, SVG and CSV are in {_files_beside(html)}", err=True)
     for error in score.errors:
         say_error(str(error))
     if score.errors:
@@ -75,4 +77,9 @@ def _refuse_targets(csv: Path | None, html: Path | None) -> None:
     if html is not None:
         refuse_foreign_file(html, WRITTEN_BY)
         if not html.is_file():
-            refuse_foreign_folder(html.with_name(f"{html.stem}_files"))
+            refuse_foreign_folder(_files_beside(html))
+
+
+def _files_beside(html: Path) -> Path:
+    """The folder of a page's pictures and tables."""
+    return html.with_name(f"{html.stem}_files")

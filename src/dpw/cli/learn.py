@@ -89,6 +89,7 @@ def learn(
     fixed = Wishes(learning_rate, steps, epochs, batch_size, time_limit)
     refuse_impossible(fixed, seed, checkpoint_seconds)
     task = Task.from_folder(folder, name=name, templates=(template,), seed=seed)
+    _warn_of_tasks_for_classes(folder, task)
     how = {"use_all": use_all, "again": again, "seed": seed, "checkpoint_seconds": checkpoint_seconds}
     wishes = {**asdict(fixed), **how}
     unfinished.refuse_foreign(into)
@@ -104,6 +105,17 @@ def learn(
         learner = _open(into, model, method, preset, parse_settings(settings), device, allow_download)
         learned = _teach(learner, task, into, wishes)
     _report_learned(learned, learner.tasks, into, as_json)
+
+
+def _warn_of_tasks_for_classes(folder: Path, task: Any) -> None:
+    """Say so where every image lies a folder deeper than its class, as in a folder of several tasks."""
+    labelled = zip(task.train.paths(), task.train.labels, strict=True)
+    if all(Path(path).parent.name != task.classes[label] for path, label in labelled):
+        say(
+            f"{folder} has no image right in its {len(task.classes)} folders, which are taken for classes; "
+            f"if each of them is a task, teach {folder / task.classes[0]} and so on",
+            err=True,
+        )
 
 
 def _teach(learner: Any, task: Any, into: Path, wishes: dict[str, Any]) -> Any:
@@ -227,6 +239,7 @@ def list_tasks(
     content = read_model(model)
     if check:
         check_files(model, content)
+        say(f"{model}: every file is as it was written", err=True)
     if as_json:
         say(json.dumps(content, indent=2))
         return

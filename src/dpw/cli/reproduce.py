@@ -2,13 +2,17 @@
 
 import csv
 import io
+import itertools
 import json
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpw.cli.cluster import duration
 from dpw.cli.learn import Json
 from dpw.cli.output import say
 from dpw.cli.public_data import data_root_for, refuse_given
@@ -109,9 +113,11 @@ def _plan(found: "Sequence[Estimate]") -> str:
         where = " ".join(one.run.conditions)
         counts = [str(values[name]) for name in ("seed", "train", "test", "steps")]
         state = "lacks " + ", ".join(one.run.lacks) if one.run.lacks else one.run.state
-        lines.append([one.run.line.label, where, state, *counts, _time(one.seconds), _size(values["memory"])])
+        lines.append(
+            [one.run.line.label, where, state, *counts, duration(one.seconds), _size(values["memory"])]
+        )
     left = sum(one.seconds for one in found if one.run.state != "finished" and not one.run.lacks)
-    total = f"to do: about {_time(left)} on this machine, from a few measured steps of every kind of run"
+    total = f"to do: about {duration(left)} on this machine, from a few measured steps of every kind of run"
     return "\n".join([*aligned(lines), *_missing(found), total])
 
 
@@ -123,14 +129,6 @@ def _missing(found: "Sequence[Estimate]") -> list[str]:
     root = found[0].run.plan.data_root
     where = "a folder given as --data-root" if root is None else root
     return [f"missing in {where}: {', '.join(names)} (see 'dpw data get' and 'dpw data check')"]
-
-
-def _time(seconds: float) -> str:
-    """A duration in the unit that suits it."""
-    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def _size(count: int | None) -> str:
@@ -163,7 +161,7 @@ def _carry_out(wanted: "Reproduction", as_json: bool) -> None:
 
 def _write(title: str, rows: list[list[str]], notes: list[str], base: Path, as_json: bool) -> None:
     """A table as Markdown and CSV, and on the screen unless somebody asked for JSON."""
-    from dpw.report.comparison import aligned, piped
+    from dpw.report.comparison import piped
     from dpw.storage.files import write_bytes
 
     text = io.StringIO()
@@ -172,7 +170,34 @@ def _write(title: str, rows: list[list[str]], notes: list[str], base: Path, as_j
     write_bytes(base.with_suffix(".md"), ("\n".join(page).rstrip() + "\n").encode())
     write_bytes(base.with_suffix(".csv"), text.getvalue().encode())
     if not as_json:
-        say("\n".join([title, *aligned(rows), *notes, f"written to {base}.md and .csv"]))
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        say("\n".join([title, *on_screen(rows, width), *notes, f"written to {base}.md and .csv"]))
+
+
+def on_screen(rows: list[list[str]], width: int | None) -> list[str]:
+    """Aligned rows without the columns that hold nothing, in several tables where one is too wide.
+
+    Columns that begin with the same word, such as `last found` and `last printed`, stay together.
+    """
+    header, *found = rows
+    told = [c for c in range(1, len(header)) if any(row[c] != "-" for row in found)]
+    parts: list[list[int]] = []
+    for _, group in itertools.groupby(told, key=lambda column: header[column].split()[0].rstrip(",")):
+        columns = list(group)
+        if parts and (width is None or max(map(len, _part(rows, [*parts[-1], *columns]))) <= width):
+            parts[-1] += columns
+        else:
+            parts.append(columns)
+    return [line for columns in parts for line in ["", *_part(rows, columns)]][1:]
+
+
+def _part(rows: list[list[str]], columns: list[int]) -> list[str]:
+    """The name of every row, and some of its columns."""
+    from dpw.report.comparison import WORDS, aligned
+
+    chosen = [0, *columns]
+    words = sum(column < WORDS for column in chosen)
+    return aligned([[row[column] for column in chosen] for row in rows], words)
 
 
 def _costs(wanted: "Reproduction") -> list[list[str]]:

@@ -360,7 +360,7 @@ def _show(results: list[dict[str, Any]], as_json: bool) -> None:
     from dpw.runs.gathering import MAIN_METRICS
 
     first = results[0]
-    say(f"{first['benchmark']}, {first['setting']}, protocol {first['protocol']}, {first['model']}")
+    say(f"{first['benchmark']}, {first['setting']}, protocol {first['protocol']}, CLIP {first['model']}")
     by_shots = len({result["shots"] for result in results}) > 1
     heading = f"{'shots':>7}" if by_shots else ""
     widths = {name: max(8, len(name) + 2) for name in MAIN_METRICS}  # the table fits 80 columns

@@ -145,7 +145,7 @@ def self_check(backbone: Backbone) -> SelfCheck:
     """
     begun, theirs = time.perf_counter(), backbone.clip
     if not hasattr(theirs, "get_image_features"):  # weights that were read without transformers
-        theirs = transformers_model(backbone.reference)
+        theirs = transformers_model(backbone.reference).to(backbone.device)
     side = int(theirs.config.vision_config.image_size)
     pixels = torch.randn(IMAGES, 3, side, side, generator=torch.Generator().manual_seed(0))
     pixels = pixels.to(backbone.device)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpw.data.content import TaskContent
+from dpw.data.prompts import readable
 from dpw.data.split import Split
 from dpw.errors import InputError
 
@@ -18,9 +19,11 @@ def structural_problems(content: TaskContent, templates: Sequence[str]) -> list[
         problems.append(f"task name {task!r} must be a word without slashes; choose another name")
     if not classes:
         problems.append(f"task {task} has no classes; give at least one class with images")
-    for name, count in Counter(classes).items():
-        if count > 1:
-            problems.append(f"task {task} has {count} classes called {name!r}; rename or merge them")
+    for alike in _names_read_alike(classes):
+        named = f"{len(alike)} classes called {alike[0]!r}"
+        if len(set(alike)) > 1:
+            named = f"classes called {' and '.join(map(repr, alike))}, which read alike"
+        problems.append(f"task {task} has {named}; rename or merge them")
     if not templates:
         problems.append(f"task {task} has no prompt template; give one such as 'a photo of a {{}}.'")
     for template in templates:
@@ -29,6 +32,14 @@ def structural_problems(content: TaskContent, templates: Sequence[str]) -> list[
     for split_name, split in content.ordered():
         problems += _label_problems(f"{split_name} of {task}", split, len(classes))
     return problems
+
+
+def _names_read_alike(classes: Sequence[str]) -> list[list[str]]:
+    """Names that are one name to a person, and one prompt to a text tower."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for name in classes:
+        found[readable(name)].append(name)
+    return [names for names in found.values() if len(names) > 1]
 
 
 def split_problems(content: TaskContent) -> list[str]:

@@ -106,6 +106,8 @@ def _reason(file: Path | BinaryIO, error: Exception) -> str:
         return f"has more than {max_pixels()} pixels (DPW_MAX_PIXELS raises the limit)"
     if isinstance(error, PermissionError):
         return "may not be read (mend its rights)"
+    if isinstance(error, UnidentifiedImageError) and str(file).lower().endswith((".heic", ".heif")):
+        return "is in the format HEIC, which has to be converted to JPEG or PNG first"
     if isinstance(error, UnidentifiedImageError):
         return "is not an image that can be read"
     return f"cannot be decoded ({error})"

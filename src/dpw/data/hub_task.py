@@ -163,7 +163,8 @@ def refuse_outside(folder: Path) -> None:
         if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(own):
             raise InputError(f"{path} is a link that leads out of {folder}: put the file itself there")
     for name in _named_files(folder):
-        if not is_inside_name(name) or name.startswith(("/", "~")) or "://" in name:
+        elsewhere = "://" in name or ":" in name.split("/", 1)[0]  # addresses of other file systems
+        if elsewhere or not is_inside_name(name) or name.startswith(("/", "~")):
             raise InputError(
                 f"dataset {folder} names {name!r:.100}, outside its folder: refused, remove the name"
             )

@@ -1,11 +1,16 @@
 """How class names become prompts; the one place where they are spelled."""
 
+import unicodedata
+
 DEFAULT_TEMPLATE = "a photo of a {}."
 
 
 def readable(name: str) -> str:
-    """A class name as a person writes it, with spaces for underscores; equal classes have equal ones."""
-    return name.replace("_", " ")
+    """A class name as a person reads it, with spaces for underscores; equal classes have equal ones.
+
+    An accent is part of its letter, whether a system (macOS in folder names) wrote it apart or not.
+    """
+    return unicodedata.normalize("NFC", name.replace("_", " "))
 
 
 def is_text(name: str) -> bool:

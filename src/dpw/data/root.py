@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from dpw.errors import InputError
 
+# Those that not every machine can decode, too: a photograph that is passed over in silence is a trap.
 IMAGE_SUFFIXES = frozenset(
-    {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+    {".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+    | {".avif", ".heic", ".heif"}
 )
 
 
@@ -106,12 +108,7 @@ class Root:
 
 def is_inside_name(name: str) -> bool:
     """Whether a relative name has no part that climbs, no backslash, no zero byte and no drive."""
-    return (
-        ".." not in name.split("/")
-        and "\\" not in name
-        and "\0" not in name
-        and ":" not in name.split("/", 1)[0]
-    )
+    return ".." not in name.split("/") and "\\" not in name and "\0" not in name and name[1:2] != ":"
 
 
 def image_files(given: Iterable[Path]) -> Iterator[Path]:

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from dpw.data.content import TaskContent, divided
-from dpw.data.folder_task import VAL_NAMES
+from dpw.data.folder_task import SPLIT_NAMES
 from dpw.data.labels import number_labels
 from dpw.data.root import Root
 from dpw.data.split import Split
 from dpw.errors import InputError
-
-SPLIT_NAMES = {"train": "train", "training": "train", "test": "test"} | dict.fromkeys(VAL_NAMES, "val")
 
 
 @dataclass(frozen=True)

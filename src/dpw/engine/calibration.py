@@ -60,6 +60,11 @@ def share_below(scores: Sequence[float], threshold: float) -> float:
     return float((np.asarray(scores, dtype=float) < threshold).mean())
 
 
+def share_up_to(scores: Sequence[float], level: float) -> float:
+    """The share of scores that are a level or less."""
+    return float((np.asarray(scores, dtype=float) <= level).mean())
+
+
 def threshold_at(known: Sequence[float], level: float) -> float:
     """The threshold below which at most a share `level` of the known scores lies."""
     ordered = np.sort(np.asarray(known, dtype=float))

@@ -10,7 +10,7 @@ from typing import Any
 from dpw.data.prompts import DEFAULT_TEMPLATE, readable
 from dpw.data.root import image_files
 from dpw.data.task import Task
-from dpw.engine.calibration import Calibration, auroc, calibration, share_below, threshold_at
+from dpw.engine.calibration import Calibration, auroc, calibration, share_below, share_up_to, threshold_at
 from dpw.engine.evaluation import task_test_split
 from dpw.engine.prediction import Prediction
 from dpw.engine.predictor import Predictor
@@ -73,8 +73,9 @@ class Confusion:
 class Rejection:
     """How well images of other domains are told from the folder's own by their typicality.
 
-    `rejected` and `false_alarms` are the per cent of strangers and of own images less typical than `level`,
-    as `predict` would reject them; `rejected_alike` is that of strangers where just `level` of the own are.
+    `rejected` and `false_alarms` are the per cent of strangers and of own images of typicality `level` or
+    less, as `predict` would reject them; `rejected_alike` is that of strangers where just `level` of the own
+    are.
     """
 
     folder: str
@@ -257,8 +258,8 @@ def _rejection(
         images=len(strange),
         level=level,
         auroc=100 * auroc(known, strange),
-        rejected=100 * share_below(strange, level),
-        false_alarms=100 * share_below(known, level),
+        rejected=100 * share_up_to(strange, level),
+        false_alarms=100 * share_up_to(known, level),
         rejected_alike=100 * share_below(strange, threshold_at(known, level)),
         known=known,
         strange=strange,

@@ -1,13 +1,16 @@
 """Teach a model one folder, and say what it will answer: the way of `dpw learn`."""
 
+import hashlib
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from dpw.data.pixels import PixelCache
 from dpw.data.prompts import readable
 from dpw.data.split import Split
 from dpw.data.task import Task
@@ -23,6 +26,7 @@ from dpw.methods.trial import try_answering
 from dpw.storage.checkpoint import TrainingCheckpoint
 
 BATCH = 256
+FEW = 20  # images kept apart, of which fewer show a difference only by chance
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ class LearnReport:
         own_accuracy: among the task's own classes.
         zero_shot: plain CLIP among the task's own classes.
         linear_probe: logistic regression on CLIP's features of the same images.
+        copies: how many of the images kept apart show exactly what an image shows that was learned from.
     """
 
     task: str
@@ -52,6 +57,7 @@ class LearnReport:
     own_accuracy: float | None = None
     zero_shot: float | None = None
     linear_probe: float | None = None
+    copies: int = 0
 
     @property
     def helped(self) -> bool | None:
@@ -78,11 +84,23 @@ class LearnReport:
             f"classes, {self.own_accuracy:.1f} % among its own (plain CLIP {self.zero_shot:.1f} %, "
             f"linear probe {self.linear_probe:.1f} %)"
         )
-        if not self.helped:
+        if self.copies:
             found.append(
-                "learning did not help: look whether the class names say what the images show, or add images"
+                f"{self.copies} of them are copies of images it learned from, so this says little about new "
+                "ones: remove copies from the folder"
             )
-        return found
+        return found if self.helped else [*found, self._why_no_better()]
+
+    def _why_no_better(self) -> str:
+        """What to make of a task that is answered no better than by plain CLIP."""
+        if self.own_accuracy == 100:
+            return "plain CLIP knew all of them already"
+        if self.held_out < FEW:
+            return (
+                f"{self.held_out} images are too few to say whether learning helped: measure it on others "
+                "by 'dpw evaluate'"
+            )
+        return "learning did not help: look whether the class names say what the images show, or add images"
 
 
 def teach(
@@ -157,13 +175,34 @@ def report(trainer: Trainer, method: Method, task: Task, plan: Plan | None, seco
     own = Candidates.among(own_group(task))
     everything = Candidates.learned([learned.group() for learned in method.tasks])
     among_all = predicted(trainer, method, task.test, everything)
-    right = [
-        named(among_all, everything, task) == labels,
-        predicted(trainer, method, task.test, own) == labels,
-        *(found == labels for found in _references(trainer, method, task)),
-    ]
-    shares = [100 * float(one.double().mean()) for one in right]
-    return LearnReport(task.name, base.classes, base.images, seconds, plan, len(labels), *shares)
+    plain, probe = _references(trainer, method, task)
+    return replace(
+        base,
+        held_out=len(labels),
+        accuracy=_percent_right(named(among_all, everything, task), labels),
+        own_accuracy=_percent_right(predicted(trainer, method, task.test, own), labels),
+        zero_shot=_percent_right(plain, labels),
+        linear_probe=_percent_right(probe, labels),
+        copies=count_copies(trainer.cache, task.train, task.test),
+    )
+
+
+def _percent_right(answers: Tensor, labels: Tensor) -> float:
+    """Percent of the answers that are the labels."""
+    return 100 * float((answers == labels).double().mean())
+
+
+def count_copies(cache: PixelCache, learned: Split, asked: Split) -> int:
+    """How many images of `asked` have, as CLIP sees them, the very pixels of an image of `learned`."""
+    known = set(_pixel_digests(cache, learned))
+    return sum(digest in known for digest in _pixel_digests(cache, asked))
+
+
+def _pixel_digests(cache: PixelCache, split: Split) -> Iterator[bytes]:
+    """One short text for the pixels of every image."""
+    for start in range(0, len(split), BATCH):
+        rows = range(start, min(start + BATCH, len(split)))
+        yield from (hashlib.sha256(pixels).digest() for pixels in cache.pixels(split, rows))
 
 
 def predicted(trainer: Trainer, method: Method, split: Split, candidates: Candidates) -> Tensor:

@@ -1,7 +1,8 @@
 """What can be said about the methods without importing one: names, presets, every setting with its meaning.
 
 `catalog.json` is written by tools/method_pages.py from what the methods register, and a test holds it to
-that; so `dpw methods` and a misspelt setting are answered before torch is there.
+that; so `dpw methods` and a misspelt setting are answered before torch is there. A file beside this one that
+it does not name may hold a new method, and then the methods are asked themselves.
 """
 
 import functools
@@ -49,7 +50,7 @@ class Entry(NamedTuple):
 
 
 def catalog() -> dict[str, Entry]:
-    """All methods by name: ours from the file, those that other packages bring from themselves.
+    """All methods by name: ours from the file, new ones and those of other packages from themselves.
 
     Example:
         >>> from dpw.methods.catalog import catalog
@@ -57,7 +58,8 @@ def catalog() -> dict[str, Entry]:
         ['default', 'zeroshot']
     """
     own = stored()
-    if "dpw.methods.registry" not in sys.modules and not entry_points(group=GROUP):
+    new = known_files() != own_files()
+    if not new and "dpw.methods.registry" not in sys.modules and not entry_points(group=GROUP):
         return dict(own)
     from dpw.methods import METHODS  # they need torch
     from dpw.methods.description import describe
@@ -69,8 +71,25 @@ def catalog() -> dict[str, Entry]:
 @functools.cache
 def stored() -> dict[str, Entry]:
     """Our own methods, as the file says."""
-    values = json.loads(FILE.read_text(encoding="utf-8"))
-    return {name: Entry.from_json(entry) for name, entry in values.items()}
+    return {name: Entry.from_json(entry) for name, entry in _content()["methods"].items()}
+
+
+def known_files() -> list[str]:
+    """The Python files from which the file was written."""
+    return list(_content()["files"])
+
+
+def own_files() -> list[str]:
+    """The Python files that are there now, by their paths below this folder."""
+    here = FILE.parent
+    return sorted(path.relative_to(here).as_posix() for path in here.rglob("*.py"))
+
+
+@functools.cache
+def _content() -> dict[str, Any]:
+    """What the file holds."""
+    content: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    return content
 
 
 def refuse_unknown(name: str, preset: str = "default", settings: Mapping[str, Any] | None = None) -> None:

@@ -15,13 +15,12 @@ from dpw.methods.base import TaskImages
 from dpw.methods.candidates import Candidates, ClassGroup
 from dpw.methods.dpw.config import MINI, DPWConfig
 from dpw.methods.dpw.method import DPW
-from dpw.methods.parts.heads import HeadAnswers
+from dpw.methods.parts.heads import HEAD, HeadAnswers
 from dpw.methods.parts.ridge_head import Labelled, RidgeHead, Seen, fit_head
 from dpw.methods.registry import register
 from dpw.methods.tensors import strip_prefix
 
 OF_PATCHES = ("patches", "spread")  # mean and standard deviation of the patch tokens after the middle block
-HEAD = "head"  # under which name a task's module holds its head
 TEXTS = ("frozen_texts", "adapted_texts")  # the task's own class features, stored with the head
 
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -10,13 +10,9 @@ from dpw.data.images import Images
 from dpw.data.task import Task
 from dpw.methods.base import Method, TaskImages
 from dpw.methods.config import MethodConfig
-from dpw.methods.parts.heads import ROUTER, HeadAnswers, task_gaussian
+from dpw.methods.parts.heads import HEAD, ROUTER, HeadAnswers, stored_parts, task_gaussian
 from dpw.methods.parts.logistic import fit_logistic
 from dpw.methods.registry import register
-from dpw.methods.routing.gaussian import stored_gaussian
-from dpw.methods.tensors import strip_prefix
-
-HEAD = "head"
 
 
 class LinearProbeConfig(MethodConfig):
@@ -92,13 +88,8 @@ class LinearProbe(Method):
 
     def stored_module(self, tensors: Mapping[str, Tensor]) -> nn.ModuleDict:
         """Room for a stored probe."""
-        own = strip_prefix(f"{HEAD}.", tensors)
-        return nn.ModuleDict(
-            {
-                ROUTER: stored_gaussian(strip_prefix(f"{ROUTER}.", tensors)),
-                HEAD: Probe(own["weight"], own["bias"]),
-            }
-        )
+        gaussian, own = stored_parts(tensors)
+        return nn.ModuleDict({ROUTER: gaussian, HEAD: Probe(own["weight"], own["bias"])})
 
     def head_logits(self, index: int, images: Images) -> Tensor:
         """What a task's probe says about its own classes."""

@@ -13,13 +13,11 @@ from dpw.data.task import Task
 from dpw.methods.bank import HostTensors
 from dpw.methods.base import Method, TaskImages
 from dpw.methods.config import MethodConfig, TrainingConfig
-from dpw.methods.parts.heads import ROUTER, HeadAnswers, task_gaussian
+from dpw.methods.parts.heads import HEAD, ROUTER, HeadAnswers, stored_parts, task_gaussian
 from dpw.methods.parts.ridge import one_hot
 from dpw.methods.registry import register
-from dpw.methods.routing.gaussian import stored_gaussian
 from dpw.methods.tensors import strip_prefix
 
-HEAD = "head"
 SHARES = (0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)  # α that are tried on validation images
 SHARPNESSES = (1.0, 2.0, 3.5, 5.5, 8.0, 12.0, 20.0)  # β that are tried
 
@@ -127,14 +125,9 @@ class TipAdapter(Method):
 
     def stored_module(self, tensors: Mapping[str, Tensor]) -> nn.ModuleDict:
         """Room for a stored cache."""
-        own = strip_prefix(f"{HEAD}.", tensors)
-        kept = strip_prefix("kept.", own)
-        return nn.ModuleDict(
-            {
-                ROUTER: stored_gaussian(strip_prefix(f"{ROUTER}.", tensors)),
-                HEAD: Cache(own["keys"], kept, tuned=False),
-            }
-        )
+        gaussian, own = stored_parts(tensors)
+        cache = Cache(own["keys"], strip_prefix("kept.", own), tuned=False)
+        return nn.ModuleDict({ROUTER: gaussian, HEAD: cache})
 
     def task_logits(self, pixels: Tensor) -> Tensor:
         """The newest cache, through which the keys are tuned; features are frozen."""

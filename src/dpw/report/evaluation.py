@@ -233,7 +233,7 @@ def rejection_table(rejection: Rejection) -> Table:
         "Strangers",
         "Images",
         "AUROC, %",
-        f"Rejected below {level}",
+        f"Rejected at {level}",
         "Own rejected",
         f"Rejected where {level} of own are",
     )
@@ -305,7 +305,7 @@ def _strangers_picture(rejection: Rejection, files: Path) -> Picture:
     """Typicality of own and strange images."""
     caption = (
         "How typical the folder's own images and the strangers are of what was learned; AUROC "
-        f"{rejection.auroc:.1f} %. The line is the level below which an image is rejected."
+        f"{rejection.auroc:.1f} %. The line is the level up to which an image is rejected."
     )
     return save_picture(draw_typicality(rejection), files, "typicality", "typicality of strangers", caption)
 

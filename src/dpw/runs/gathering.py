@@ -204,7 +204,10 @@ def _as_published(conditions: Mapping[str, Any]) -> bool:
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:
-    """The runs that are named, each once; a folder of runs stands for all finished ones in it."""
+    """The runs that are named, each once; a folder of runs stands for all finished ones in it.
+
+    `runs` may be such a folder, whose own folders (`runs/mini`) hold the runs.
+    """
     found: list[Path] = []
     for path in paths:
         if not path.is_dir():

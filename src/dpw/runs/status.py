@@ -23,12 +23,13 @@ class RunStatus:
 
     Attributes:
         folder: the folder of the run.
-        stage: `finished`, `learning NAME`, `measuring after NAME` or `begun`.
+        stage: `finished`, `learning NAME`, `measuring after NAME`, `begun` or `damaged`.
         tasks: how many tasks the run has.
         learned, measured: how many of them are learned, and after how many all test sets are measured.
         step: of the task that is being learned, as its last checkpoint says; None without one.
         seconds: time spent so far.
         left: about the time that is left, if tasks cost what they did; None before one is done.
+        problem: why the run cannot be read, in one sentence; then nothing else is known of it.
     """
 
     folder: str
@@ -39,6 +40,7 @@ class RunStatus:
     step: int | None
     seconds: float
     left: float | None
+    problem: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -72,23 +74,23 @@ def _learned(model: Path) -> int:
 
 
 def statuses(folder: Path) -> list[RunStatus]:
-    """The run in a folder, or all runs that were begun directly below it."""
+    """The run in a folder, or all runs that were begun in it or in its folders."""
     if RunFolder(folder).started:
         return [run_status(folder)]
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}: give the folder of a run, or a folder of runs")
-    found = [path for path in sorted(folder.iterdir()) if path.is_dir() and RunFolder(path).started]
+    found = RunFolder(folder).started_below()
     if not found and cluster_status(folder) is None:
         raise InputError(f"{folder} holds no run: give the folder of a run, or a folder of runs")
-    return [one for path in found if (one := _readable(path)) is not None]
+    return [_one_of_several(run.path) for run in found]
 
 
-def _readable(folder: Path) -> RunStatus | None:
-    """The status of one of several runs; one that is damaged is left to `dpw resume`."""
+def _one_of_several(folder: Path) -> RunStatus:
+    """The status of a run; one that is damaged says so and does not hide the others."""
     try:
         return run_status(folder)
-    except DpwError:
-        return None
+    except DpwError as error:
+        return RunStatus(str(folder), "damaged", 0, 0, 0, None, 0.0, None, str(error))
 
 
 def cluster_status(folder: Path) -> Mapping[str, Any] | None:

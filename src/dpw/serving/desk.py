@@ -204,7 +204,7 @@ class _Telling(TrainingCallback):
 def _laid_out(folder: Path, images: Mapping[str, Sequence[str]]) -> Path:
     """Uploaded files as a folder of classes."""
     for name, files in images.items():
-        if not name.strip() or "/" in name or "\\" in name or name.strip() in (".", ".."):
+        if not name.strip() or "/" in name or "\\" in name or name.strip().startswith("."):
             raise InputError(f"{name!r} cannot be the name of a class: give a plain word, such as crow")
         target = folder / name.strip()
         target.mkdir(parents=True, exist_ok=True)

@@ -13,10 +13,10 @@ from dpw.errors import InputError
 from dpw.methods.base import Method
 from dpw.methods.diki import DIKI
 from dpw.methods.dpw.method import DPW
-from dpw.methods.dpw_ridge import HEAD, DPWRidge
+from dpw.methods.dpw_ridge import DPWRidge
 from dpw.methods.lada import Lada
 from dpw.methods.linear_probe import LinearProbe
-from dpw.methods.parts.heads import CLIP_TEMPERATURE, NEGLIGIBLE
+from dpw.methods.parts.heads import CLIP_TEMPERATURE, HEAD, NEGLIGIBLE
 from dpw.methods.parts.plain import PlainAnswers
 from dpw.methods.parts.weighted import WeightedAnswers
 from dpw.methods.rail import Rail

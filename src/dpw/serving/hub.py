@@ -94,7 +94,8 @@ def pull(name: str, folder: str | Path, *, revision: str | None = None) -> list[
 def _check_name(name: str) -> None:
     """Refuse what cannot be a model on the hub."""
     if not HUB_NAME.fullmatch(name):
-        raise InputError(f"{name!r} is no name on the hub: give one such as my-name/my-model")
+        advice = "; a model folder needs no hub, copy it as it is" if Path(name).is_dir() else ""
+        raise InputError(f"{name!r} is no name on the hub: give one such as my-name/my-model{advice}")
 
 
 def _shared_reference(folder: Path, content: dict[str, Any]) -> str:

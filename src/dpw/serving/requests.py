@@ -51,9 +51,8 @@ async def read_request(request: Request, most_images: int) -> Asked:
     elif kind == "application/json":
         images, names, options = _from_json(await request.body())
     else:
-        raise RefusedError(
-            400, f"the content type is {kind or 'missing'!r}: send {FORM} with files, or application/json"
-        )
+        found = f"the content type is {kind!r}" if kind else "the request has no content type"
+        raise RefusedError(400, f"{found}: send {FORM} with files, or application/json")
     if not images:
         raise RefusedError(
             400, f"there is no image in the request: send a form with a file 'images', or {EXAMPLE}"

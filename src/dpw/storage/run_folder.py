@@ -89,8 +89,17 @@ class RunFolder:
         return self._results.exists()
 
     def finished_below(self) -> "list[RunFolder]":
-        """The finished runs directly below this folder, by name."""
-        return [RunFolder(path.parent) for path in sorted(self.path.glob(f"*/{self._results.name}"))]
+        """The finished runs in this folder and in its folders, by name: `runs` holds those of `runs/mini`."""
+        return self._below(self._results.name)
+
+    def started_below(self) -> "list[RunFolder]":
+        """The runs that were begun in this folder and in its folders, by name."""
+        return self._below(self._run.name)
+
+    def _below(self, file: str) -> "list[RunFolder]":
+        """The folders, at most two levels down, that hold a file of this name."""
+        found = {path.parent for depth in ("*", "*/*") for path in self.path.glob(f"{depth}/{file}")}
+        return [RunFolder(path) for path in sorted(found)]
 
     # -------------------------------------------------------------------------------------- the run, its rows
 

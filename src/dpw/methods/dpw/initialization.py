@@ -128,7 +128,7 @@ def orthogonal_heads(heads: int, rows: int, prefixes: int, generator: torch.Gene
 
 
 def _query_key(layer: Any, source: str) -> Tensor:
-    """The product of query and key projection over their input or, with `qk_in`, their output space."""
+    """W_Q W_Kᵀ, whose singular vectors lie in the output space, or W_Qᵀ W_K, whose lie in the input space."""
     query, key = _weight(layer, "q_proj"), _weight(layer, "k_proj")
     return query.T @ key if source == "qk_in" else query @ key.T
 

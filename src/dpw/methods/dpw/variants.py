@@ -44,39 +44,6 @@ class VariantTower(DPWTower):
         return self._heads
 
 
-def _new_tower(paper_tower: DPWTower, config: DPWConfig, layers: Sequence[Any], key: str) -> VariantTower:
-    """Start from the paper's parameters, leave out what is not used and add what is learned instead."""
-    parameters = {name: tensor.detach() for name, tensor in paper_tower.named_parameters()}
-    blocks, prefixes, width = parameters["values"].shape
-    heads, generator = paper_tower.heads, seeded(config.seed, "variant", key)
-    if config.scores in ATTENTION:
-        heads = layers[0].self_attn.num_heads
-        del parameters["weight"], parameters["bias"]
-        parameters["keys"] = 2 * torch.rand(blocks, prefixes, width, generator=generator) - 1  # as DIKI's
-    if config.scores == "trained-attention":
-        parameters |= _own_projections(layers)
-    if config.adapter_weight == "none":
-        del parameters["up"], parameters["up_bias"]
-    elif config.adapter_down == "own":
-        # LoRA as it is known: no bias, a random way down, and a way up that starts at zero.
-        del parameters["up_bias"]
-        rank = parameters["up"].shape[1]
-        parameters["up"] = torch.zeros_like(parameters["up"])
-        down = 2 * torch.rand(blocks, width, rank, generator=generator) - 1
-        parameters["down"] = down / math.sqrt(width)
-    if config.adapter_weight == "router":
-        parameters["router_weight"] = torch.zeros(blocks, width, heads)
-        parameters["router_bias"] = torch.zeros(blocks, heads)
-    return VariantTower(parameters, heads, has_cls=paper_tower.has_cls)
-
-
-def _stored_tower(tensors: Mapping[str, Tensor], layers: Sequence[Any], *, has_cls: bool) -> VariantTower:
-    """A tower of the right shape for stored tensors; the statistics are filled in by the caller."""
-    parameters = {name: tensor for name, tensor in tensors.items() if not name.startswith("cls_")}
-    heads = parameters["weight"].shape[1] if "weight" in parameters else layers[0].self_attn.num_heads
-    return VariantTower(parameters, heads, has_cls=has_cls)
-
-
 def _own_projections(layers: Sequence[Any]) -> dict[str, Tensor]:
     """Copies of CLIP's query and key projections, to be trained for one task."""
     stacked = {}
@@ -182,7 +149,7 @@ class VariantAdaptation(DPWAdaptation):
     def __init__(
         self,
         tower: DPWTower,
-        down: Tensor | None,
+        down: Tensor,
         config: DPWConfig,
         weight: Tensor | None,
         filtered: Tensor | None,
@@ -190,15 +157,14 @@ class VariantAdaptation(DPWAdaptation):
         layers: Sequence[Any],
     ) -> None:
         """`layers` are the tower's frozen blocks, whose projections some scores need."""
-        self.layers, self.shared_down = layers, down
-        super().__init__(tower, torch.empty(0) if down is None else down, config, weight, filtered, scores)
+        super().__init__(tower, down, config, weight, filtered, scores)
+        self.layers = layers
         self.score, self.activate = SCORES[config.scores], ACTIVATIONS[config.activation]
 
-    def unbind(self, tower: DPWTower, down: Tensor) -> None:  # noqa: ARG002
-        """Take the parameters apart block by block, by name."""
+    def unbind(self, tower: DPWTower, down: Tensor) -> None:
+        """Take the parameters apart block by block, by name; a task's own D goes before the shared one."""
         unbound = {name: stacked.unbind(0) for name, stacked in tower.named_parameters()}
-        if self.shared_down is not None:
-            unbound.setdefault("down", self.shared_down.unbind(0))
+        unbound.setdefault("down", down.unbind(0))
         blocks = range(len(unbound["values"]))
         self.parts = [{name: rows[block] for name, rows in unbound.items()} for block in blocks]
 
@@ -243,12 +209,39 @@ class VariantParts:
         self.config = config
 
     def new_tower(self, tower: DPWTower, layers: Sequence[Any], key: str) -> DPWTower:
-        """A tower that starts from the paper's; `key` tells random draws apart."""
-        return _new_tower(tower, self.config, layers, key)
+        """A tower that starts from the paper's, less what is not used and with what is learned instead.
+
+        `key` tells random draws apart.
+        """
+        parameters = {name: tensor.detach() for name, tensor in tower.named_parameters()}
+        blocks, prefixes, width = parameters["values"].shape
+        heads, config = tower.heads, self.config
+        generator = seeded(config.seed, "variant", key)
+        if config.scores in ATTENTION:
+            heads = layers[0].self_attn.num_heads
+            del parameters["weight"], parameters["bias"]
+            parameters["keys"] = 2 * torch.rand(blocks, prefixes, width, generator=generator) - 1  # as DIKI's
+        if config.scores == "trained-attention":
+            parameters |= _own_projections(layers)
+        if config.adapter_weight == "none":
+            del parameters["up"], parameters["up_bias"]
+        elif config.adapter_down == "own":
+            # LoRA as it is known: no bias, a random way down, and a way up that starts at zero.
+            del parameters["up_bias"]
+            rank = parameters["up"].shape[1]
+            parameters["up"] = torch.zeros_like(parameters["up"])
+            down = 2 * torch.rand(blocks, width, rank, generator=generator) - 1
+            parameters["down"] = down / math.sqrt(width)
+        if config.adapter_weight == "router":
+            parameters["router_weight"] = torch.zeros(blocks, width, heads)
+            parameters["router_bias"] = torch.zeros(blocks, heads)
+        return VariantTower(parameters, heads, has_cls=tower.has_cls)
 
     def stored_tower(self, tensors: Mapping[str, Tensor], layers: Sequence[Any], has_cls: bool) -> DPWTower:
-        """A tower with room for stored tensors."""
-        return _stored_tower(tensors, layers, has_cls=has_cls)
+        """A tower with room for stored tensors; the statistics are filled in by the caller."""
+        parameters = {name: tensor for name, tensor in tensors.items() if not name.startswith("cls_")}
+        heads = parameters["weight"].shape[1] if "weight" in parameters else layers[0].self_attn.num_heads
+        return VariantTower(parameters, heads, has_cls=has_cls)
 
     def adaptation(
         self,

@@ -6,7 +6,7 @@ question without a learned name, is plain CLIP's. Between candidates that somebo
 nobody did, plain CLIP and the Gaussians decide together: a head never takes from the unlearned.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -18,10 +18,11 @@ from dpw.methods.base import Method
 from dpw.methods.candidates import Candidates
 from dpw.methods.parts.plain import PlainAnswers, StoredTexts
 from dpw.methods.routing.estimation import projection_target
-from dpw.methods.routing.gaussian import GaussianRouter, fitted_gaussian, quantile
+from dpw.methods.routing.gaussian import GaussianRouter, fitted_gaussian, quantile, stored_gaussian
 from dpw.methods.routing.route import Route
+from dpw.methods.tensors import strip_prefix
 
-ROUTER = "router"  # under which name a task's module holds its Gaussian
+ROUTER, HEAD = "router", "head"  # under which names a task's module holds its Gaussian and its head
 FLOOR = 1e-7  # on the diagonal of a Gaussian's covariance, as in the paper
 GATE = 0.825  # the paper's, for what a route says of an image
 SHARPNESS = 4.0  # of the choice between tasks: softmax(4 · ℓ / feature width)
@@ -146,6 +147,11 @@ def known_evidence(z: Tensor) -> Tensor:
 def task_gaussian(features: Tensor, backbone: Backbone) -> HostTensors:
     """The Gaussian of a task over plain CLIP's features, with the likelihoods of its own left-out images."""
     return fitted_gaussian(features, projection_target(*backbone.image_projection()), FLOOR)
+
+
+def stored_parts(tensors: Mapping[str, Tensor]) -> tuple[HostTensors, dict[str, Tensor]]:
+    """The Gaussian of a stored task, and the tensors of its head by their own names."""
+    return stored_gaussian(strip_prefix(f"{ROUTER}.", tensors)), strip_prefix(f"{HEAD}.", tensors)
 
 
 def own_likelihood(task: HostTensors) -> tuple[Tensor, Tensor]:
