@@ -61,3 +61,11 @@ def test_files_of_others_are_not_replaced_and_own_ones_are(tmp_path):
     (tmp_path / "shots.png").unlink()
     for _ in range(2):
         write_shots(RESULTS, tmp_path)
+
+
+def test_equal_curves_do_not_hide_each_other():
+    figure = draw_shots(RESULTS)
+    for axis in figure.axes:
+        widths = [drawn[0].get_linewidth() for drawn in axis.containers]
+        assert widths == sorted(set(widths), reverse=True)  # each lies on thicker ones
+        assert len(widths) > 1

@@ -54,8 +54,9 @@ def draw_shots(results: Sequence[Mapping[str, Any]]) -> "Figure":
 def _draw_curves(axis: "Axes", curves: Mapping[str, Curve]) -> None:
     """All methods in one plot, the number of images on a logarithmic scale."""
     shades = looks(list(curves))
-    for method, curve in curves.items():
-        look = shades[method]
+    thicker = min(1.1, 3.3 / max(1, len(curves) - 1))
+    for depth, (method, curve) in enumerate(curves.items()):
+        look, more = shades[method], thicker * (len(curves) - 1 - depth)
         axis.errorbar(
             list(curve),
             [one.mean for one in curve.values()],
@@ -65,6 +66,11 @@ def _draw_curves(axis: "Axes", curves: Mapping[str, Curve]) -> None:
             marker=look.marker,
             capsize=2,
             label=method,
+            # Thinner ones lie on thicker ones, so that equal curves do not hide each other.
+            linewidth=1.2 + more,
+            elinewidth=1.2,
+            markersize=3.2 + more,
+            zorder=2 + depth,
         )
     shots = sorted({number for curve in curves.values() for number in curve})
     axis.set_xscale("log", base=2)
