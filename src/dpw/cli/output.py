@@ -5,6 +5,7 @@ import sys
 import textwrap
 import unicodedata
 from contextlib import suppress
+from typing import TextIO
 
 import typer
 
@@ -51,14 +52,19 @@ def say_sentence(text: str) -> None:
 
 def terminal_width() -> int | None:
     """The columns of the terminal that answers go to; None where they go to a file or another program."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return shutil.get_terminal_size().columns if _on_a_terminal(sys.stdout) else None
 
 
 def say_error(text: str) -> None:
     """Print one sentence about what went wrong, in one line but for a terminal that is narrower."""
     with suppress(OSError):  # nobody hears it, but the exit code still tells
         said = f"dpw: {plain(text)}"
-        typer.echo("\n".join(_broken(said)) if sys.stderr.isatty() else said, err=True)
+        typer.echo("\n".join(_broken(said)) if _on_a_terminal(sys.stderr) else said, err=True)
+
+
+def _on_a_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody reads a stream on a terminal; one that was closed before the start is None."""
+    return stream is not None and not stream.closed and stream.isatty()
 
 
 def _broken(text: str) -> list[str]:
