@@ -4,6 +4,7 @@
 FROM python:3.12-slim
 
 COPY pyproject.toml constraints.txt README.md LICENSE /src/
+COPY tools/long_description.py /src/tools/
 COPY src /src/src
 RUN pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu \
         -c /src/constraints.txt "/src[serve]" \

@@ -1,8 +1,9 @@
 """Look at every page of the built site in a headless browser: `python tools/look_at_site.py site`.
 
-Each page is opened from its file, at the width of a desk and of a phone. It must say nothing on the console,
-ask for nothing outside its folder, and cut no table, formula or picture off: what is too wide must scroll by
-itself. Needs `pip install 'dpw[browser]'` and Chromium or Chrome.
+Each page is opened from its file, at the width of a desk and of a phone, and as it is printed. It must say
+nothing on the console, ask for nothing outside its folder, leave out no level of headings, and cut no table,
+formula or picture off: what is too wide must scroll by itself, and on paper nothing scrolls.
+Needs `pip install 'dpw[browser]'` and Chromium or Chrome.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 WIDTHS = {"desk": (1280, 900), "phone": (390, 844)}
+PAPER = (688, 1017)  # A4 with the margins of site.css, at 96 points an inch
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # What reaches beyond the right edge of the window and lies in nothing that scrolls or hides it on purpose.
 CUT_OFF = """() => {
@@ -26,6 +28,16 @@ CUT_OFF = """() => {
     .filter(one => one.getBoundingClientRect().right > innerWidth + 1 && !scrolls(one))
     .map(one => `${one.tagName.toLowerCase()} ${(one.textContent || one.alt || "").trim().slice(0, 40)}`);
 }"""
+# What reaches beyond the edge of a sheet of paper, or of the box it would scroll in on a screen.
+CUT_ON_PAPER = """() => [...document.querySelectorAll("article :is(table, math, img, svg)")]
+  .filter(one => getComputedStyle(one).display !== "none")
+  .filter(one => {
+    const box = one.closest(".md-typeset__scrollwrap, .formula, article").getBoundingClientRect();
+    return one.getBoundingClientRect().right > Math.min(box.right, innerWidth) + 1;
+  })
+  .map(one => `${one.tagName.toLowerCase()} ${(one.textContent || one.alt || "").trim().slice(0, 40)}`)"""
+HEADINGS = """() => [...document.querySelectorAll("article :is(h1, h2, h3, h4, h5, h6)")]
+  .map(one => [Number(one.tagName[1]), one.textContent])"""
 WIDER = "() => document.documentElement.scrollWidth > innerWidth + 1"
 
 
@@ -64,6 +76,14 @@ def look(site: Path, pages: Iterable[Path], started: Any, pictures: Path | None 
                     view.screenshot(path=pictures / f"{name.replace('/', '-')}-{kind}-{scheme}.png")
                 view.close()
             context.close()
+    context = started.new_context(viewport=dict(zip(("width", "height"), PAPER, strict=True)))
+    for path in pages:
+        view = context.new_page()
+        view.emulate_media(media="print")
+        view.goto(path.resolve().as_uri(), wait_until="load")
+        wrong += [f"{path.relative_to(site)} (paper): cut off: {one}" for one in view.evaluate(CUT_ON_PAPER)]
+        view.close()
+    context.close()
     return list(dict.fromkeys(wrong))
 
 
@@ -83,6 +103,21 @@ def _look_at(view: Any, site: Path, path: Path) -> list[str]:
     wrong += [f"cut off: {one}" for one in view.evaluate(CUT_OFF)]
     if view.evaluate(WIDER):
         wrong.append("the page itself is wider than the window")
+    return wrong + skipped_levels(view.evaluate(HEADINGS))
+
+
+def skipped_levels(headings: Iterable[tuple[int, str]]) -> list[str]:
+    """What is wrong with the order of a page's headings, given as level and text.
+
+    Example:
+        >>> skipped_levels([(1, "Page"), (3, "Too deep"), (2, "Chapter")])
+        ['the heading Too deep is of level 3 below one of level 1']
+    """
+    wrong, last = [], 0
+    for level, text in headings:
+        if level > last + 1:
+            wrong.append(f"the heading {text} is of level {level} below one of level {last}")
+        last = level
     return wrong
 
 

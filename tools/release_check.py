@@ -6,6 +6,7 @@ predicting are run from it. Sizes are stated; whatever fails ends the check.
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -48,9 +49,10 @@ def main() -> int:
 
 
 def look_inside(wheel: Path, sdist: Path) -> None:
-    """Sizes, files that must be there, and files that must not."""
+    """Sizes, files that must be there, files that must not, and links that lead nowhere without them."""
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
+        (metadata,) = [file.read(name).decode() for name in names if name.endswith("/METADATA")]
     with tarfile.open(sdist) as file:
         packed = file.getnames()
     for path, inside in ((wheel, names), (sdist, packed)):
@@ -62,6 +64,18 @@ def look_inside(wheel: Path, sdist: Path) -> None:
         raise SystemExit(f"{wheel.name} lacks {', '.join(missing)}")
     if foreign := [name for name in names if not name.startswith(("dpw/", "dpw-"))]:
         raise SystemExit(f"{wheel.name} holds {foreign[0]}, which is no part of the package")
+    if dead := re.findall(r"\]\((?!https?:|#)[^)]*\)", metadata):
+        raise SystemExit(f"{wheel.name} describes itself with links that lead nowhere: {dead[0]}")
+    check_stated(wheel.stat().st_size, (ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+def check_stated(size: int, readme: str) -> None:
+    """Refuse a README that states another size of the wheel than it has, to the megabyte."""
+    stated = re.search(r"dpw itself is (\d+) MB", readme)
+    if stated is None or int(stated[1]) != round(size / 1e6):
+        raise SystemExit(
+            f"the wheel has {size / 1e6:.0f} MB; let the README say: dpw itself is {size / 1e6:.0f} MB"
+        )
 
 
 def try_it(wheel: Path, folder: Path) -> None:

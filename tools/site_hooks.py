@@ -94,9 +94,25 @@ def notebook_page(notebook: dict[str, Any], name: str) -> str:
         if cell["cell_type"] == "markdown":
             parts.append(source)
         else:
-            parts += [f"```python\n{source}\n```", *map(_output, cell["outputs"])]
+            parts += [f"```python\n{source}\n```", *map(_output, together(cell["outputs"]))]
     parts.insert(1, f"[Download this notebook]({name})")
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def together(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Outputs of a cell in which text that was printed piece by piece is one.
+
+    Example:
+        >>> together([{"name": "stdout", "text": ["a\\n"]}, {"name": "stdout", "text": ["b"]}])
+        [{'name': 'stdout', 'text': ['a\\n', 'b']}]
+    """
+    joined: list[dict[str, Any]] = []
+    for output in outputs:
+        if "text" in output and joined and joined[-1].get("name") == output["name"]:
+            joined[-1] = {**joined[-1], "text": [*joined[-1]["text"], *output["text"]]}
+        else:
+            joined.append(output)
+    return joined
 
 
 def _output(output: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ Finished runs are not repeated and interrupted ones go on, so the command may be
 """
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from dpw.runs.published import figures_of
 from dpw.storage.run_folder import RunFolder
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+ALREADY_SAID = ("source", "protocol", "seeds")  # by the words around the table
 SLOW = ("moe-adapters", "gift")  # these begin, so that no core waits for one of them in the end
 
 
@@ -81,8 +83,30 @@ def section(options: argparse.Namespace) -> str:
         f"{len(found)} runs, mean ± sample deviation over the seeds {options.seeds}.",
         f"Learning and measuring took {spent:.0f} minutes of one thread in all.",
     ]
-    lines = [" ".join(sentences), "", as_markdown(tables)]
+    lines = [" ".join(sentences), "", without_the_same(as_markdown(tables))]
     return "\n".join([*lines, *(ranks(table) for table in tables)])
+
+
+def without_the_same(text: str) -> str:
+    """Tables in Markdown without the columns source, protocol and seeds where all their rows agree.
+
+    The words around the table say them, and the page shows its numbers without scrolling.
+    """
+    parts = re.split(r"((?:^\|.*\n)+)", text, flags=re.MULTILINE)
+    return "".join(_narrow(part) if part.startswith("|") else part for part in parts)
+
+
+def _narrow(table: str) -> str:
+    """One table of that kind."""
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
+    rows[1] = table.splitlines()[1].strip("|").split("|")
+    same = [
+        name in ALREADY_SAID and len({row[at] for row in rows[2:]}) == 1 for at, name in enumerate(rows[0])
+    ]
+    kept = [[cell for cell, left_out in zip(row, same, strict=True) if not left_out] for row in rows]
+    lines = [f"| {' | '.join(row)} |" for row in kept]
+    lines[1] = f"|{'|'.join(kept[1])}|"
+    return "\n".join(lines) + "\n"
 
 
 def best_first(table: Comparison) -> Comparison:

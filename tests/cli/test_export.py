@@ -9,7 +9,7 @@ def test_a_model_is_written(capsys, saved, tmp_path, monkeypatch):
     monkeypatch.setattr(export, "_content", lambda *_, **__: b"graph" * 1000)
     code, out, _ = dpw(capsys, "export", saved[1], tmp_path / "model.pt2")
     assert code == 0
-    assert out == f"{tmp_path / 'model.pt2'}: 2 task(s), 5 classes, 0.0 MB\n"
+    assert out == f"{tmp_path / 'model.pt2'}: 2 tasks, 5 classes, 0.0 MB\n"
     assert (tmp_path / "model.pt2").stat().st_size == 5000
 
 

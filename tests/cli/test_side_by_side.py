@@ -1,5 +1,6 @@
 """Runs side by side give the bytes of runs one after another; errors and signals are passed on."""
 
+import io
 import os
 import signal
 import subprocess
@@ -9,8 +10,9 @@ import time
 
 import pytest
 import typer
+from rich.console import Console
 
-from dpw.cli import side_by_side
+from dpw.cli import side_by_side, terminal
 from dpw.cli.side_by_side import Job, run_side_by_side
 from tests.helpers.command_line import dpw
 
@@ -67,3 +69,18 @@ def test_a_signal_reaches_every_process_and_none_is_left(capsys, monkeypatch):
     assert capsys.readouterr().err.count("dpw resume x") == 2
     assert jobs[2].process is None
     assert not any(job.running for job in jobs)
+
+
+def test_a_terminal_shows_how_far_every_run_is(monkeypatch, toy, tmp_path):
+    screen = Console(file=io.StringIO(), force_terminal=True, width=80, legacy_windows=False)
+    monkeypatch.setattr(terminal, "console", screen)
+    monkeypatch.setattr(side_by_side, "console", screen)
+    command = ["run", str(toy / "toy.yaml"), "--model", str(toy / "clip"), "--method", "zero-shot"]
+    jobs = [
+        Job(f"seed {n}", [*command, "--seed", str(n), "--output", str(tmp_path / str(n))], tmp_path / str(n))
+        for n in (1, 2)
+    ]
+    assert len(run_side_by_side(jobs, 2)) == 2
+    drawn = screen.file.getvalue()
+    assert "seed 1" in drawn
+    assert drawn.count("left  3 of 3 tasks") >= 2

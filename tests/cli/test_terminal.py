@@ -45,6 +45,20 @@ def test_the_time_left_is_never_cut(screen, width):
     assert ("steps/s" in last) == (width == 160)
 
 
+def test_a_finished_line_is_not_drawn_again_and_messages_stay(screen):
+    out = screen(80)
+    callback = terminal.TerminalCallback()
+    for task in ("signs", "neon"):
+        callback.on_begin(task, 1, 0)
+        callback.on_step(task, 0, 1, 1, 0.5)
+        callback.on_end(task)
+        callback.on_message(f"measuring after {task}")
+    after = out.getvalue().split("measuring after signs")[1]
+    assert "signs" not in after
+    assert "\x1b[1A" not in after.split("neon")[0]  # the cursor does not go back over the message
+    assert "measuring after neon" in after
+
+
 def test_counting_images_and_fetching_files_look_alike(screen):
     out = screen(80)
     assert list(terminal.watched(iter("abc"), lambda: 3)) == ["a", "b", "c"]

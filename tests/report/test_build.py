@@ -18,6 +18,7 @@ from dpw.runs.published import figures_of
 from dpw.storage import files
 from tests.helpers.checks import nonempty
 from tests.helpers.report_reader import read_report
+from tests.helpers.toy_runs import run as toy_run
 
 
 @pytest.fixture(scope="module")
@@ -239,3 +240,12 @@ def test_a_folder_of_others_beside_the_page_is_refused_and_an_own_one_is_used_ag
     assert theirs.read_text() == "precious"
     for _ in range(2):
         write_report([runs / "zero-shot-seed0"], tmp_path / "report.html")
+
+
+def test_a_single_task_has_no_plot_of_losses(toy, tmp_path):
+    toy_run(toy, tmp_path / "one", method="zero-shot", settings={}, order=("birds",))
+    text = write_report([tmp_path / "one"], tmp_path / "one.html").read_text()
+    assert "1 finished run, written by" in text
+    assert ", 1 task</h2>" in text
+    assert "Accuracy of the task" in text
+    assert "figure-losses" not in text

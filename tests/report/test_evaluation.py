@@ -54,6 +54,13 @@ def test_the_text_has_all_tables(score):
     assert all(line == line.rstrip() for line in text.splitlines())
 
 
+def test_a_narrow_terminal_gets_the_summary_upright(score):
+    lines = as_text(score, 60).splitlines()
+    assert f"Right, %       {score.overall.accuracy:.1f}" in lines
+    wide = [line for line in lines if len(line) > 60 and not line.startswith(("Folder", "Strangers"))]
+    assert wide == [line for line in as_text(score).splitlines() if line in wide]  # tables of many rows
+
+
 @pytest.mark.parametrize("count", [2, 40, 100])
 def test_the_confusion_matrix_can_be_drawn_for_many_classes(score, count):
     names = tuple(f"class {number}" for number in range(count))

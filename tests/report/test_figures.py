@@ -3,7 +3,7 @@
 import itertools
 
 from dpw.report import style
-from dpw.report.figures import label_points, losses
+from dpw.report.figures import _bars, label_points, losses
 from dpw.runs.gathering import read_runs, sections
 from tests.helpers.checks import nonempty
 
@@ -27,3 +27,33 @@ def test_titles_of_few_tasks_stay_within_the_picture(runs):
         assert axis.get_title()
         assert box.x0 >= 0
         assert box.x1 <= figure.bbox.x1
+
+
+def test_the_legend_of_many_methods_is_one_row_where_it_can_be(runs):
+    (section,) = sections(read_runs([runs]))
+    figure = losses(section)
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    heights = {round(text.get_window_extent().y0) for text in legend.get_texts()}
+    assert len(heights) == 1
+    box = legend.get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.x1
+
+
+def test_where_nothing_was_measured_no_line_crosses_the_words(runs):
+    (section,) = sections(read_runs([runs]))
+    figure, (axis,) = style.new_figure(4, 3)
+    _bars(axis, {group.label: [None] * len(section.tasks) for group in section.groups}, section)
+    assert [text.get_text() for text in axis.texts] == ["these methods have none"]
+    assert not axis.lines
+    figure.canvas.draw()
+
+
+def test_names_stand_before_the_grid_on_the_ground_of_the_page(tmp_path):
+    figure, (axis,) = style.new_figure(6, 3.5)
+    axis.plot([0, 1], [0, 1], "o")
+    label_points(axis, [(0.0, 0.0, "one"), (1.0, 1.0, "two")])
+    picture = style.save_picture(figure, tmp_path, "named", "names", "names")
+    assert style.GROUND not in style.inline_svg(picture)
+    assert style.inline_svg(picture).count("var(--paper)") == 2

@@ -61,3 +61,13 @@ def test_files_of_others_are_not_replaced_and_own_ones_are(tmp_path):
     (tmp_path / "shots.png").unlink()
     for _ in range(2):
         write_shots(RESULTS, tmp_path)
+
+
+def test_equal_curves_do_not_hide_each_other():
+    twin = [{**one, "method": "twin"} for one in RESULTS if one["method"] == "zero-shot"]
+    for axis in draw_shots([*RESULTS, *twin]).axes:
+        drawn = {one.get_label(): one[0] for one in axis.containers}
+        assert not drawn["dpw"].is_dashed()
+        if "twin" in drawn:  # it has no Transfer
+            assert drawn["twin"].is_dashed()
+            assert not drawn["zero-shot"].is_dashed()

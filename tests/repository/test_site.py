@@ -58,11 +58,13 @@ def test_in_a_browser(site):
     with looking.browser() as started:
         assert looking.look(site, [site / f"{name}.html" for name in LOOKED_AT], started) == []
         leaky = site / "leaky.html"
-        wide = "<article><table style='width:2000px'><tr><td>wide</td></tr></table></article>"
+        wide = "<article><table style='width:2000px'><tr><td>wide</td></tr></table><h3>Deep</h3></article>"
         leaky.write_text(f"<img src='http://example.invalid/x.png'>{wide}", encoding="utf-8")
         said = " ".join(looking.look(site, [leaky], started))
         assert "asks for http://example.invalid/x.png" in said
-        assert "cut off: table wide" in said
+        assert "leaky.html (desk): cut off: table wide" in said
+        assert "leaky.html (paper): cut off: table wide" in said
+        assert "the heading Deep is of level 3 below one of level 0" in said
 
 
 def test_the_search_finds_pages_without_a_server(site):
@@ -95,3 +97,22 @@ def test_docstrings_are_adapted():
     together = "Args:\n    low, high: bounds,\n        both.\n\nExample:\n    >>> 1"
     apart = "Args:\n    low: bounds,\n        both.\n    high: bounds,\n        both.\n\nExamples:\n    >>> 1"
     assert adapted(together) == apart
+
+
+def test_equations_of_docstrings_are_formulas():
+    docstrings = tool("site_docstrings")
+    source = (ROOT / "src" / "dpw" / "functional.py").read_text(encoding="utf-8")
+    assert [written for written in docstrings.FORMULAS if written not in source] == []
+    assert docstrings.adapted("RePA, S = X W^G + B^G (Eq. affine)") == "RePA, $S = X W^G + B^G$ (Eq. affine)"
+
+
+def test_what_a_cell_prints_piece_by_piece_is_shown_as_one():
+    hooks = tool("site_hooks")
+    printed = [{"output_type": "stream", "name": "stdout", "text": [f"{word}\n"]} for word in ("one", "two")]
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title"]},
+        {"cell_type": "code", "source": ["1"], "outputs": [*printed, {"data": {"text/plain": ["'three'"]}}]},
+    ]
+    page = hooks.notebook_page({"cells": cells}, "x.ipynb")
+    assert "one\ntwo\n```" in page
+    assert page.count("```text") == 2

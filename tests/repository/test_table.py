@@ -37,7 +37,9 @@ def test_runs_become_a_page_and_are_not_repeated(table, toy, tmp_path):
     table.main([*command, "--set", "training.epochs=1"])
     text = page.read_text()
     assert "4 runs, mean ± sample deviation over the seeds 1,2." in text
-    assert "| diki {training.epochs=1} | measured | coop | 1,2 |" in text
+    assert "protocol coop" in text
+    assert "| method | Transfer |" in text
+    assert "| diki {training.epochs=1} | " in text
     written = {path: path.stat().st_mtime_ns for path in nonempty(tmp_path.glob("runs/*/rows/*.json"))}
     table.main([*command, "--set", "training.epochs=1"])
     assert {path: path.stat().st_mtime_ns for path in written} == written
@@ -48,5 +50,13 @@ def test_a_failed_method_is_named_and_the_others_are_written(table, toy, tmp_pat
     with pytest.raises(SystemExit, match="failed and are not in the table: zscl"):
         table.main(arguments(toy, tmp_path, "zero-shot,zscl", "1"))
     text = (tmp_path / "results.md").read_text()
-    assert "| zero-shot | measured |" in text
+    assert text.count("| zero-shot | ") == 2
     assert "| zero-shot | " in text.split("rank on MTIL")[1]
+
+
+def test_columns_that_say_the_same_everywhere_are_left_out(table):
+    text = "**mini**\n\n| method | source | seeds | Avg |\n|---|---|---:|---:|\n"
+    text += "| a | measured | 1,2 | 50 |\n| b | measured | 1 | 50 |\n\n- a note\n"
+    narrow = "**mini**\n\n| method | seeds | Avg |\n|---|---:|---:|\n"
+    narrow += "| a | 1,2 | 50 |\n| b | 1 | 50 |\n\n- a note\n"
+    assert table.without_the_same(text) == narrow

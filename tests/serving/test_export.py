@@ -122,7 +122,7 @@ def test_a_graph_of_all_classes_alone_with_eight_bits(saved, written, pixels):
 
 
 @pytest.mark.slow
-def test_a_program_for_pytorch(saved, written, pixels):
+def test_a_program_for_pytorch(saved, written, pixels, monkeypatch):
     export(saved[0], written / "model.pt2")
     about = {"classes.json": ""}
     program = torch.export.load(written / "model.pt2", extra_files=about).module()
@@ -133,6 +133,13 @@ def test_a_program_for_pytorch(saved, written, pixels):
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(one.numpy(), other, atol=1e-4)
     assert json.loads(about["classes.json"])[0] == "crow"
+    # The example of the page does the same.
+    example = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)[1]
+    monkeypatch.chdir(written)
+    shown = {"pixels": torch.from_numpy(pixels)}
+    exec(example, shown)
+    assert torch.equal(shown["logits"], program(shown["pixels"], torch.tensor([-1]))[0])
+    assert shown["about"] == about
 
 
 def test_the_example_of_the_page_needs_neither_dpw_nor_torch(saved, written, images):

@@ -44,6 +44,7 @@ def _list(described: list[dict[str, Any]]) -> str:
         )
         lines.append(f"{benchmark['name']:<18}{numbers}  {benchmark['setting']:<18} {benchmark['protocol']}")
         lines += wrapped(benchmark["description"], indent=4)
+    lines += ["", "'dpw benchmarks NAME' loads one and shows its tasks; '-' is known only then."]
     return "\n".join(lines)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpw.cli.learn import Json
-from dpw.cli.output import plain, say, say_error
+from dpw.cli.output import plain, say, say_error, say_sentence
 
 if TYPE_CHECKING:
     from dpw.runs.config import RunConfig
@@ -221,7 +221,7 @@ def status(
             continue
         step = "" if one.step is None else f" (saved at step {one.step})"
         left = "" if not one.left else f", about {duration(one.left)} left"
-        say(
+        say_sentence(
             f"{one.folder}: {one.stage}{step}, {one.learned} of {one.tasks} tasks learned, "
             f"{one.measured} rows measured, {duration(one.seconds)} spent{left}"
         )

@@ -31,4 +31,5 @@ def export(
     write(learner, target, int8=int8, all_classes_only=all_classes_only)
     classes = sum(map(len, learner.classes.values()))
     size = target.stat().st_size / 1e6
-    say(f"{target}: {len(learner.tasks)} task(s), {classes} classes, {size:.1f} MB")
+    tasks = "1 task" if len(learner.tasks) == 1 else f"{len(learner.tasks)} tasks"
+    say(f"{target}: {tasks}, {classes} classes, {size:.1f} MB")

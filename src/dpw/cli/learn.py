@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from dpw.cli.output import say, say_error
+from dpw.cli.output import say, say_error, say_sentence
 
 TEMPLATE = "a photo of a {}."
 
@@ -198,8 +198,8 @@ def _report_learned(learned: Any, tasks: list[str], into: Path, as_json: bool) -
         say(json.dumps(content, indent=2))
         return
     for sentence in learned.sentences():
-        say(sentence)
-    say(f"{into} now knows: {', '.join(tasks)}")
+        say_sentence(sentence)
+    say_sentence(f"{into} now knows: {', '.join(tasks)}")
 
 
 def forget(
@@ -244,11 +244,12 @@ def list_tasks(
         say(json.dumps(content, indent=2))
         return
     name, clip = content["method"]["name"], content["backbone"]["reference"]
-    say(f"{model}: method {name} on {clip}, {len(content['tasks'])} task(s)")
+    count = len(content["tasks"])
+    say_sentence(f"{model}: method {name} on {clip}, {count} {'task' if count == 1 else 'tasks'}")
     for task in content["tasks"]:
         megabytes = task["tensors"]["bytes"] / 1e6
         shown = ", ".join(task["classes"][:6]) + (", ..." if len(task["classes"]) > 6 else "")
-        say(f"  {task['name']}: {len(task['classes'])} classes ({shown}), {megabytes:.1f} MB")
+        say_sentence(f"  {task['name']}: {len(task['classes'])} classes ({shown}), {megabytes:.1f} MB")
 
 
 @tasks.command("export")

@@ -1,9 +1,11 @@
 """What reaches the terminal: plain text, in which nothing that a file or its name holds is obeyed."""
 
 import shutil
+import sys
 import textwrap
 import unicodedata
 from contextlib import suppress
+from typing import TextIO
 
 import typer
 
@@ -43,10 +45,39 @@ def wrapped(text: str, indent: int = 0, first: str | None = None) -> list[str]:
     return textwrap.wrap(text, width, initial_indent=before, subsequent_indent=rest, break_on_hyphens=False)
 
 
+def say_sentence(text: str) -> None:
+    """Print a sentence: broken between words for a terminal that is narrower, elsewhere in one line."""
+    say("\n".join(_broken(plain(text))) if terminal_width() else plain(text))
+
+
+def terminal_width() -> int | None:
+    """The columns of the terminal that answers go to; None where they go to a file or another program."""
+    return shutil.get_terminal_size().columns if _on_a_terminal(sys.stdout) else None
+
+
 def say_error(text: str) -> None:
-    """Print one sentence about what went wrong, in one line."""
+    """Print one sentence about what went wrong, in one line but for a terminal that is narrower."""
     with suppress(OSError):  # nobody hears it, but the exit code still tells
-        typer.echo(f"dpw: {plain(text)}", err=True)
+        said = f"dpw: {plain(text)}"
+        typer.echo("\n".join(_broken(said)) if _on_a_terminal(sys.stderr) else said, err=True)
+
+
+def _on_a_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody reads a stream on a terminal; one that was closed before the start is None."""
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def _broken(text: str) -> list[str]:
+    """A sentence in lines of the terminal's width; paths that are longer stay whole."""
+    width, indent = shutil.get_terminal_size().columns, len(text) - len(text.lstrip(" "))
+    return textwrap.wrap(
+        text,
+        width,
+        subsequent_indent=" " * (indent + 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+        replace_whitespace=False,
+    )
 
 
 def _acts(character: str) -> bool:

@@ -12,26 +12,31 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, Any
 
 import typer
 
-from dpw.cli.output import say, say_error
-from dpw.cli.terminal import StopRequest, console, stopping
+from dpw import DpwError
+from dpw.cli.output import say_error
+from dpw.cli.terminal import StopRequest, console, name_of, progress_bars, stopping
 from dpw.data.cores import usable_cores
+from dpw.runs.status import run_status
 
 THREADS = "OMP_NUM_THREADS"
 LOOKED_AT = 0.05  # seconds between two looks at the processes
+READ_AT = 0.5  # seconds between two looks at what they have written
 
 
 @dataclass
 class Job:
-    """One command line of `dpw` whose answer is JSON."""
+    """One command line of `dpw` whose answer is JSON; `folder` says how far it is, if it writes a run."""
 
     name: str
     arguments: list[str]
+    folder: Path | None = None
     process: subprocess.Popen[bytes] | None = None
     answer: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
     errors: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
@@ -53,6 +58,42 @@ class Job:
         """What the process wrote into one of its files."""
         file.seek(0)
         return file.read().decode(errors="replace")
+
+
+class Watching:
+    """A bar for every job that has begun: how many of its tasks are learned and measured, and time left."""
+
+    def __init__(self) -> None:
+        """Nothing is shown before the first job begins, and nothing off a terminal."""
+        self.bars = progress_bars()
+        self.lines: dict[str, Any] = {}
+        self.read = 0.0
+
+    def __enter__(self) -> "Watching":
+        """Show bars."""
+        self.bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the bars on the screen."""
+        self.bars.stop()
+
+    def begin(self, job: Job) -> None:
+        """A bar for a new job; how much there is to do its folder says later."""
+        self.lines[job.name] = self.bars.add_task(name_of(job.name), total=None, details="begins")
+
+    def look(self, jobs: Sequence[Job], again: bool = False) -> None:
+        """Read how far jobs are, from time to time, or `again` when one has ended."""
+        if not console.is_terminal or (not again and time.monotonic() < self.read + READ_AT):
+            return
+        self.read = time.monotonic()
+        for job in jobs:
+            with suppress(DpwError, OSError):  # not begun, or just being written
+                if job.folder is not None:
+                    run = run_status(job.folder)
+                    details = f"{run.measured} of {run.tasks} tasks" if run.tasks else "begins"
+                    line = self.lines[job.name]
+                    self.bars.update(line, total=run.tasks or None, completed=run.measured, details=details)
 
 
 def run_side_by_side(jobs: Sequence[Job], at_once: int) -> list[dict[str, Any]]:
@@ -82,25 +123,28 @@ def _answers(jobs: Sequence[Job], request: StopRequest) -> list[dict[str, Any]]:
 
 
 def _carry_out(jobs: Sequence[Job], at_once: int, request: StopRequest) -> None:
-    """Start jobs as others end, tell of each that ended, and pass a signal on."""
+    """Start jobs as others end, show how far they are, and pass a signal on."""
     waiting, running, told = list(jobs), list[Job](), False
     threads = max(1, usable_cores() // at_once)
-    while running or (waiting and not request()):
-        while waiting and len(running) < at_once and not request():
-            running.append(waiting.pop(0))
-            running[-1].start(threads)
-            _tell(f"{running[-1].name} begins")
-        for job in [job for job in running if not job.running]:
-            running.remove(job)
-            for line in job.read(job.errors).splitlines():
-                say_error(line.removeprefix("dpw: "))
-            _tell(f"{job.name} has ended")
-        if request() and not told:
-            told = True
-            for job in running:
-                assert job.process is not None
-                job.process.send_signal(request.signal or signal.SIGTERM)
-        time.sleep(LOOKED_AT)
+    with Watching() as watching:
+        while running or (waiting and not request()):
+            while waiting and len(running) < at_once and not request():
+                running.append(waiting.pop(0))
+                running[-1].start(threads)
+                watching.begin(running[-1])
+            ended = [job for job in running if not job.running]
+            for job in ended:
+                watching.look([job], again=True)
+                running.remove(job)
+                for line in job.read(job.errors).splitlines():
+                    say_error(line.removeprefix("dpw: "))
+            if request() and not told:
+                told = True
+                for job in running:
+                    assert job.process is not None
+                    job.process.send_signal(request.signal or signal.SIGTERM)
+            watching.look(running)
+            time.sleep(LOOKED_AT)
 
 
 def _end(jobs: Sequence[Job]) -> None:
@@ -109,9 +153,3 @@ def _end(jobs: Sequence[Job]) -> None:
         assert job.process is not None
         job.process.kill()
         job.process.wait()
-
-
-def _tell(message: str) -> None:
-    """One line about what happens, where somebody is watching."""
-    if console.is_terminal:
-        say(message, err=True)

@@ -66,7 +66,9 @@ class TerminalCallback(TrainingCallback):
         self.validation: dict[str, str] = {}
 
     def on_begin(self, task: str, steps: int, done: int) -> None:
-        """Show a new line for the task."""
+        """Show a new line for the task, below everything that was said before."""
+        self.bars.stop()
+        self.bars = progress_bars()  # the stopped one would draw its old lines again, over what came since
         self.bars.start()
         self.lines[task] = self.bars.add_task(name_of(task), total=steps, completed=done, details="")
 

@@ -115,4 +115,4 @@ def _reason(file: Path | BinaryIO, error: Exception) -> str:
 
 def missing(path: str) -> InputError:
     """Explain that a file is not there."""
-    return InputError(f"{path} does not exist; put the image there or remove its entry from the split")
+    return InputError(f"{path} does not exist; name an image file that is there")

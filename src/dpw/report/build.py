@@ -61,8 +61,8 @@ def write_report(runs: Sequence[str | Path], output: str | Path) -> Path:
     ]
     count = sum(len(group.runs) for section in found for group in section.groups)
     introduction = (
-        f"{count} finished run(s), written by {PROGRAM}. Every number is the one in the run's "
-        "results.json; pictures and tables also lie beside this page as files."
+        f"{count} finished {'run' if count == 1 else 'runs'}, written by {PROGRAM}. Every number is the one "
+        "in the run's results.json; pictures and tables also lie beside this page as files."
     )
     text = page(_title(found), introduction, chapters, files.name)
     write_bytes(output, text.encode())
@@ -89,12 +89,7 @@ class _Writer:
             self.part("Summary", "summary", self.table(tables.summary(self.section))),
             self.part("Accuracy matrix", "accuracy", *map(self.accuracy, groups)),
             self.part("Accuracy over time", "over-time", self.over_time()),
-            self.part(
-                "Forgetting and zero-shot loss",
-                "losses",
-                self.losses(),
-                self.table(tables.per_task(self.section)),
-            ),
+            self.lost(),
             *self.by_dataset(),
             *self.identification(),
             self.part("Parameters against accuracy", "parameters", self.parameters()),
@@ -143,6 +138,13 @@ class _Writer:
         )
         figure = figures.accuracy_over_time(self.section)
         return self.picture(figure, "over-time", "accuracy of every task over time", caption)
+
+    def lost(self) -> Part:
+        """What was lost by task; a single task can lose nothing, and has only its accuracy."""
+        table = self.table(tables.per_task(self.section))
+        if len(self.section.tasks) == 1:
+            return self.part("Accuracy of the task", "losses", table)
+        return self.part("Forgetting and zero-shot loss", "losses", self.losses(), table)
 
     def losses(self) -> Picture:
         """Forgetting and zero-shot loss."""

@@ -104,7 +104,20 @@ def _numbers_then_words(lines: Sequence[Sequence[str]], width: int) -> list[str]
             sentences.append(
                 textwrap.fill(f"{HEADER[column]} {value}: {rows}", width, subsequent_indent="  ")
             )
-    return [*aligned(table, words=1), *sentences]
+    return [*_within(table, width), *sentences]
+
+
+def _within(table: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Names and numbers; a name for which a line has no room gets one of its own."""
+    shown = aligned(table, words=1)
+    room = width - max(map(len, shown)) + max(len(row[0]) for row in table)
+    long = [len(row[0]) > room for row in table]
+    if room < len(table[0][0]) or not any(long):
+        return shown
+    cut = aligned([["" if one else row[0], *row[1:]] for row, one in zip(table, long, strict=True)], words=1)
+    return [
+        line for row, one, rest in zip(table, long, cut, strict=True) for line in ([row[0]] * one + [rest])
+    ]
 
 
 def as_markdown(tables: Sequence[Comparison]) -> str:

@@ -110,18 +110,18 @@ def images_csv(score: FolderScore) -> str:
     )
 
 
-def as_text(score: FolderScore) -> str:
-    """Everything a terminal wants to show."""
+def as_text(score: FolderScore, width: int | None = None) -> str:
+    """Everything a terminal wants to show, of a width if there is one."""
     tables = [summary(score), *_tables_of_tasks(score), class_table(score)]
     if score.confusion.mistakes():
         tables.append(mistakes(score, 10))
     if score.rejection is not None:
         tables.append(rejection_table(score.rejection))
-    return "\n\n".join(text_table(table) for table in tables)
+    return "\n\n".join(text_table(table, width) for table in tables)
 
 
-def text_table(table: Table) -> str:
-    """A table in columns, numbers to the right."""
+def text_table(table: Table, width: int | None = None) -> str:
+    """A table in columns, numbers to the right; a single row that is too wide stands upright."""
     cells = [list(table.header), *([shown(cell) for cell in row] for row in table.rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(table.header))]
     right = [any(exact(row[column]) is not None for row in table.rows) for column in range(len(table.header))]
@@ -132,6 +132,9 @@ def text_table(table: Table) -> str:
         ).rstrip()
         for row in cells
     ]
+    if width is not None and len(table.rows) == 1 and max(map(len, lines)) > width:
+        longest = max(map(len, table.header))
+        lines = [f"{name.ljust(longest)}  {cell}" for name, cell in zip(*cells, strict=True)]
     return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from dpw.report.style import (
     FAINT,
     GREY,
+    GROUND,
     Look,
     heat_map,
     hide_unused,
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FEWEST_BARS = 4  # tasks that a plot of bars has room for, however few there are
+FEW_SECONDS = 10  # below, a time is shown with a decimal
+WIDEST_FOR_A_LEGEND = 9.0  # inches that a plot of bars may take only to have its legend in one row
 LINEAR_BELOW = 10_000  # parameters below which the axis is linear, so that zero can be shown
 
 
@@ -104,8 +107,7 @@ def _legend_above(figure: "Figure", axis: "Axes", backwards: bool = False) -> No
     handles, labels = axis.get_legend_handles_labels()
     if backwards:
         handles, labels = handles[::-1], labels[::-1]
-    widths = [0.42 + 0.075 * len(label) for label in labels]  # inches of an entry, about
-    rows = math.ceil(sum(widths) / figure.get_figwidth()) if widths else 1
+    rows = max(1, math.ceil(_legend_width(labels) / figure.get_figwidth()))
     figure.legend(
         handles,
         labels,
@@ -116,10 +118,16 @@ def _legend_above(figure: "Figure", axis: "Axes", backwards: bool = False) -> No
     )
 
 
+def _legend_width(labels: Sequence[str]) -> float:
+    """The inches that a legend in one row takes, about."""
+    return sum(0.42 + 0.075 * len(label) for label in labels)
+
+
 def losses(section: Section) -> "Figure":
     """Bars by task: what was lost of learned tasks, and of plain CLIP's ability before learning."""
+    legend = min(_legend_width([group.label for group in section.groups]), WIDEST_FOR_A_LEGEND)
     with style():
-        figure, axes = new_figure(max(4.5, 1.4 + 0.62 * len(section.tasks)), 5.0, 2, 1, sharex=True)
+        figure, axes = new_figure(max(4.5, 1.4 + 0.62 * len(section.tasks), legend), 5.0, 2, 1, sharex=True)
         lost = {
             group.label: [
                 None if before is None or after is None else before - after
@@ -148,13 +156,16 @@ def _bars(axis: "Axes", values: dict[str, list[Number]], section: Section) -> No
         axis.bar(
             left, [v for v in row if v is not None], width * 0.92, color=shades[label].colour, label=label
         )
-    axis.axhline(0, linewidth=0.8, color="#7F7F7F")
     spare = max(0.0, (FEWEST_BARS - len(section.tasks)) / 2)  # a single task's bars stay bars
     axis.set_xlim(-0.6 - spare, len(section.tasks) - 0.4 + spare)
     axis.grid(axis="y")
     if all(value is None for row in values.values() for value in row):
-        axis.text(0.5, 0.5, "a single task has none", transform=axis.transAxes, ha="center", va="center")
+        axis.text(0.5, 0.5, "these methods have none", transform=axis.transAxes, ha="center", va="center")
         axis.set_yticks([])
+    else:
+        axis.axhline(0, linewidth=0.8, color="#7F7F7F")
+        low, high = axis.get_ylim()
+        axis.set_ylim(low if low < -0.06 else 0, max(high, 1))  # no tiny numbers where nothing was lost
 
 
 def confusion_heat_map(group: Group) -> "Figure | None":
@@ -235,6 +246,9 @@ def label_points(
     inside = axis.get_window_extent()
     for x, y, name in points:
         text = axis.annotate(name, (x, y), xytext=(0, 0), textcoords="offset points", fontsize=8)
+        text.set_bbox(
+            {"boxstyle": "square,pad=0.1", "facecolor": GROUND, "edgecolor": "none"}
+        )  # over the grid
         for across, up, side in _offsets():
             text.set_position((across, up))
             text.set_horizontalalignment(side)
@@ -268,7 +282,8 @@ def times(section: Section) -> "Figure":
             axis.barh(range(len(labels)), width, left=start, color=colour, height=0.65, label=shown)
             start = [a + b for a, b in zip(start, width, strict=True)]
         for row, total in enumerate(start):
-            axis.text(total, row, f" {total:.0f} s", va="center", fontsize=8)
+            spent = f"{total:.1f} s" if total < FEW_SECONDS else f"{total:.0f} s"
+            axis.annotate(spent, (total, row), (4, 0), textcoords="offset points", va="center", fontsize=8)
         axis.set_yticks(range(len(labels)), labels)
         axis.invert_yaxis()
         axis.set_xlim(0, max(start) * 1.15 or 1)

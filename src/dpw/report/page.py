@@ -43,7 +43,7 @@ a { color: var(--link); } nav ul { padding-left: 1.2rem; margin: .2rem 0; }
 table { border-collapse: collapse; width: max-content; font-size: .875rem;
   font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .6rem; text-align: left; border-bottom: 1px solid var(--line); vertical-align: top;
-  max-width: 22rem; }
+  max-width: 36rem; }
 td.number, th.number { text-align: right; white-space: nowrap; }
 thead th { background: var(--soft); } tbody th { font-weight: 600; white-space: nowrap; }
 tbody tr:hover { background: var(--soft); } tr.published { font-style: italic; }
@@ -59,7 +59,8 @@ th[aria-sort=ascending] button::after { content: " ↑"; }
   grid-template-columns: 15rem minmax(0, 1fr); align-items: start; }
   body > h1, body > p { grid-column: 1 / -1; }
   nav { position: sticky; top: 1rem; font-size: .9rem; } .pictures { display: grid; column-gap: 2rem;
-  grid-template-columns: repeat(auto-fill, minmax(min(34rem, 100%), 1fr)); } }
+  grid-template-columns: repeat(auto-fill, minmax(min(34rem, 100%), 1fr)); }
+  .beside { display: grid; column-gap: 2rem; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); } }
 @media (max-width: 40rem) { body { padding: .6rem .7rem 3rem; font-size: 15px; } h1 { font-size: 1.3rem; }
   tbody th { position: sticky; left: 0; background: var(--paper); } }
 @media print { :root { --ink: #000; --paper: #fff; --soft: #fff; --line: #999; --link: #000; }
@@ -130,7 +131,10 @@ def _part(part: Part, files: str) -> str:
     tables = [table_html(one, files) for one in part.content if isinstance(one, Table)]
     pictures = [picture_html(one, files) for one in part.content if isinstance(one, Picture)]
     drawn = ['<div class="pictures">', *pictures, "</div>"] if pictures else []
-    return "\n".join([f'<h3 id="{part.anchor}">{escape(part.title)}</h3>', *drawn, *tables])
+    below = [*drawn, *tables]
+    if len(pictures) == 1 and tables:  # side by side where there is room
+        below = ['<div class="beside"><div>', *pictures, "</div><div>", *tables, "</div></div>"]
+    return "\n".join([f'<h3 id="{part.anchor}">{escape(part.title)}</h3>', *below])
 
 
 def table_html(table: Table, files: str) -> str:

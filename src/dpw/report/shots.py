@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 NAME = "shots"  # of the picture and of the table
 SHOWN = {"last": "Last", "transfer": "Transfer"}
+ALIKE = 0.1  # points of accuracy that nobody sees in a picture
+GAPS = (0, (2.5, 2.5))
 COLUMNS = ["method", "shots", *SHOWN, *(f"{metric}_deviation" for metric in SHOWN)]
 
 Curve = dict[int, Spread]  # images of a class to an accuracy, mean and deviation over seeds
@@ -54,14 +56,15 @@ def draw_shots(results: Sequence[Mapping[str, Any]]) -> "Figure":
 def _draw_curves(axis: "Axes", curves: Mapping[str, Curve]) -> None:
     """All methods in one plot, the number of images on a logarithmic scale."""
     shades = looks(list(curves))
-    for method, curve in curves.items():
-        look = shades[method]
+    for number, (method, curve) in enumerate(curves.items()):
+        look, before = shades[method], list(curves.values())[:number]
         axis.errorbar(
             list(curve),
             [one.mean for one in curve.values()],
             yerr=[one.deviation or 0.0 for one in curve.values()],
             color=look.colour,
-            linestyle=look.dash,
+            # A curve that lies on another one leaves gaps in which that one is seen.
+            linestyle=GAPS if any(_alike(curve, other) for other in before) else look.dash,
             marker=look.marker,
             capsize=2,
             label=method,
@@ -71,6 +74,13 @@ def _draw_curves(axis: "Axes", curves: Mapping[str, Curve]) -> None:
     axis.set_xticks(shots, [str(number) for number in shots])
     axis.minorticks_off()
     axis.grid(axis="y")
+
+
+def _alike(curve: Curve, other: Curve) -> bool:
+    """Whether two curves would be drawn in the same place."""
+    return curve.keys() == other.keys() and all(
+        abs(one.mean - other[shots].mean) < ALIKE for shots, one in curve.items()
+    )
 
 
 def refuse_foreign(folder: Path) -> None:

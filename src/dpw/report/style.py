@@ -41,7 +41,7 @@ METHOD_COLOURS = {
 }
 
 # Colours that a page replaces by its own, so that one drawing serves light and dark.
-INK, FAINT = "#1a1a1b", "#c8c8c9"
+INK, FAINT, GROUND = "#1a1a1b", "#c8c8c9", "#fefefe"
 
 # Any, because the type of these keys differs between releases of matplotlib.
 STYLE: Any = {
@@ -254,5 +254,5 @@ def inline_svg(picture: Picture) -> str:
     text = re.sub(r'(href="#|url\(#)', rf"\g<1>{picture.name}-", text)
     # The first patch is the white background, which only the file on disk needs.
     text = re.sub(r"fill: #ffffff(?=[^>]*/>)", "fill: none", text, count=1)
-    text = text.replace(INK, "currentColor").replace(FAINT, "var(--line)")
+    text = text.replace(INK, "currentColor").replace(FAINT, "var(--line)").replace(GROUND, "var(--paper)")
     return text.strip()

@@ -4,6 +4,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -206,9 +207,20 @@ def _traced(found: Mapping[str, Any]) -> tuple[Cell, ...]:
     if not found:
         return (None,) * 5
     commit = None if found["commit"] is None else found["commit"][:12] + ("*" if found["dirty"] else "")
-    device = f"{found['device']}, {found['threads']} thread(s)"
+    device = f"{found['device']}, {found['threads']} {'thread' if found['threads'] == 1 else 'threads'}"
     data = hashlib.sha256(json.dumps(found["data"], sort_keys=True).encode()).hexdigest()
-    return commit, device, found["clip"][:12], data[:12], found["command"]
+    return commit, device, found["clip"][:12], data[:12], command_line(found["command"])
+
+
+def command_line(recorded: str) -> str:
+    """A recorded command as somebody would type it, wherever the program lay.
+
+    Example:
+        >>> from dpw.report.tables import command_line
+        >>> command_line("/home/me/env/bin/dpw run mini"), command_line("lib/dpw/__main__.py run mini")
+        ('dpw run mini', 'dpw run mini')
+    """
+    return re.sub(r"^(?:'[^']*|\S*)/(?:dpw|dpw/__main__\.py)'?(?=\s)", "dpw", recorded)
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

@@ -175,7 +175,8 @@ class Section:
             parts.append(f"{shared['shots']} images a class")
         if shared["merge_equal_names"]:
             parts.append("equally named classes merged")
-        return ", ".join([*parts, f"CLIP {shared['model']}", f"{len(shared['tasks'])} tasks"])
+        tasks = "1 task" if len(shared["tasks"]) == 1 else f"{len(shared['tasks'])} tasks"
+        return ", ".join([*parts, f"CLIP {shared['model']}", tasks])
 
     @property
     def tasks(self) -> list[str]:

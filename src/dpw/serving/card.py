@@ -33,7 +33,8 @@ def model_card(
         fields["base_model"] = clip
     # JSON is YAML, and quotes whatever a name may hold.
     head = [f"{key}: {json.dumps(value)}" for key, value in fields.items()]
-    said = f"CLIP (`{clip}`) that has learned {len(tasks)} task(s) with the library dpw, method `{method}`."
+    count = "1 task" if len(tasks) == 1 else f"{len(tasks)} tasks"
+    said = f"CLIP (`{clip}`) that has learned {count} with the library dpw, method `{method}`."
     rows = [_row(task) for task in tasks]
     return "\n".join(
         [
