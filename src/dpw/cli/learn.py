@@ -84,7 +84,7 @@ def learn(
     from dpw.data.digest import task_digest
     from dpw.engine.wishes import Wishes, refuse_impossible
     from dpw.storage import unfinished
-    from dpw.storage.lock import writing
+    from dpw.storage.model_json import changing
 
     fixed = Wishes(learning_rate, steps, epochs, batch_size, time_limit)
     refuse_impossible(fixed, seed, checkpoint_seconds)
@@ -92,7 +92,7 @@ def learn(
     how = {"use_all": use_all, "again": again, "seed": seed, "checkpoint_seconds": checkpoint_seconds}
     wishes = {**asdict(fixed), **how}
     unfinished.refuse_foreign(into)
-    with writing(into):
+    with changing(into):
         if discard_unfinished:
             say(f"dropped the unfinished training of {unfinished.discard(into)}", err=True)
         if not again and unfinished.is_finished(into, task.name, task_digest(task)):

@@ -15,7 +15,7 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,7 @@ class FolderLock:
         self.descriptor: int | None = None
         self.by_name = False  # the file itself is the lock
         self.written: set[str] = set()
+        self.inherited: set[str] = set()  # noted by a writer that was killed, or by whoever left the journal
         try:
             self._take()
         except BaseException:
@@ -73,19 +74,27 @@ class FolderLock:
         paths = (self.folder / name for name in sorted(self.written))
         return [path for path in paths if path.parent == folder]
 
-    def settle(self, folder: Path) -> None:
-        """Strike out the files directly in a folder: its state is committed, what was left over is gone."""
-        self.written -= {path.relative_to(self.folder).as_posix() for path in self.written_in(folder)}
+    def is_inherited(self, path: Path) -> bool:
+        """Whether only the journal of an earlier writer says that a file was made by one."""
+        return path.relative_to(self.folder).as_posix() in self.inherited
+
+    def settle(self, folder: Path, staying: Collection[Path] = ()) -> None:
+        """Strike out the files directly in a folder: its state is committed, what was left over is gone.
+
+        `staying` could not be removed; the next writer tries again.
+        """
+        done = {path for path in self.written_in(folder) if path not in staying}
+        self.written -= {path.relative_to(self.folder).as_posix() for path in done}
         self._write_journal()
 
-    def release(self, failed: bool = False) -> None:
+    def release(self) -> None:
         """Remove the lock file and give the lock back; a folder that was made for nothing goes too.
 
-        A writer that failed leaves the journal of tensor files that it made and did not commit.
+        The journal of tensor files that were made and not committed, or could not be removed, stays.
         """
         if self.descriptor is None:
             return
-        if self.by_name or not (failed and any(map(TENSOR_FILE.fullmatch, self.written))):
+        if self.by_name or not any(TENSOR_FILE.fullmatch(_last(name)) for name in self.written):
             with suppress(OSError):
                 self.path.unlink(missing_ok=True)
         os.close(self.descriptor)
@@ -130,7 +139,7 @@ class FolderLock:
                 descriptor = self._open(os.O_RDWR | os.O_CREAT | os.O_EXCL)
             except FileExistsError:
                 continue
-            self.written |= _names(left or [])
+            self._inherit(left or [])
             self.by_name = True
             self._begin(descriptor)
             return
@@ -138,7 +147,7 @@ class FolderLock:
 
     def _begin(self, descriptor: int) -> None:
         """Take over what a killed writer left, then say who holds the lock now."""
-        self.written |= _names(_parsed(os.pread(descriptor, LONGEST, 0)))
+        self._inherit(_parsed(os.pread(descriptor, LONGEST, 0)))
         self.descriptor = descriptor
         for name in sorted(self.written):
             path = self.folder / name
@@ -148,6 +157,11 @@ class FolderLock:
                     if Path(os.path.realpath(path.parent)).is_relative_to(self.folder):  # no link leads out
                         path.unlink(missing_ok=True)
         self._write_journal()
+
+    def _inherit(self, lines: list[Any]) -> None:
+        """Take over the names in a journal that somebody left."""
+        self.inherited |= _names(lines)
+        self.written |= self.inherited
 
     def _write_journal(self) -> None:
         """The holder, and below it every file that was made and not yet committed."""
@@ -192,16 +206,14 @@ def writing(folder: Path) -> Iterator[FolderLock]:
         if lock is None:
             lock = _held[key] = FolderLock(key)
         lock.depth += 1
-    failed = True
     try:
         yield lock
-        failed = False
     finally:
         with _guard:
             lock.depth -= 1
             if not lock.depth:
                 _held.pop(key, None)
-                lock.release(failed)
+                lock.release()
 
 
 @contextmanager
@@ -338,8 +350,13 @@ def _names(lines: list[Any]) -> set[str]:
     return {
         name
         for name in names
-        if not name.startswith("/") and any(kind.fullmatch(name.rpartition("/")[2]) for kind in kinds)
+        if not name.startswith("/") and any(kind.fullmatch(_last(name)) for kind in kinds)
     }
+
+
+def _last(name: str) -> str:
+    """The file's own name in a name with folders."""
+    return name.rpartition("/")[2]
 
 
 def _make(folder: Path) -> list[Path]:
