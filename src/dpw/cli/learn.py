@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from dpw.cli.output import say, say_error
+from dpw.cli.output import say, say_error, say_text
 
 TEMPLATE = "a photo of a {}."
 
@@ -99,7 +99,7 @@ def learn(
             known = unfinished.learned_tasks(into)
             say_error(f"{task.name} was already learned from these images")
             content = {"name": task.name, "model": str(into), "tasks": known, "already_learned": True}
-            say(json.dumps(content, indent=2) if as_json else f"{into} now knows: {', '.join(known)}")
+            say_text(json.dumps(content, indent=2) if as_json else f"{into} now knows: {', '.join(known)}")
             return
         learner = _open(into, model, method, preset, parse_settings(settings), device, allow_download)
         learned = _teach(learner, task, into, wishes)
@@ -183,7 +183,7 @@ def _report_learned(learned: Any, tasks: list[str], into: Path, as_json: bool) -
     if as_json:
         known = {"name": learned.task, "model": str(into), "tasks": tasks}
         content = {**known, "test_accuracy": learned.own_accuracy, **learned.as_json()}
-        say(json.dumps(content, indent=2))
+        say_text(json.dumps(content, indent=2))
         return
     for sentence in learned.sentences():
         say(sentence)
@@ -228,7 +228,7 @@ def list_tasks(
     if check:
         check_files(model, content)
     if as_json:
-        say(json.dumps(content, indent=2))
+        say_text(json.dumps(content, indent=2))
         return
     name, clip = content["method"]["name"], content["backbone"]["reference"]
     say(f"{model}: method {name} on {clip}, {len(content['tasks'])} task(s)")

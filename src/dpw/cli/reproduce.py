@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpw.cli.learn import Json
-from dpw.cli.output import say
+from dpw.cli.output import say, say_lines, say_text
 from dpw.cli.public_data import data_root_for, refuse_given
 from dpw.cli.run import parse_seeds
 
@@ -73,7 +73,7 @@ def reproduce(
     )
     if plan:
         found = estimate(wanted.runs())
-        say(json.dumps([_as_json(one) for one in found], indent=2) if as_json else _plan(found))
+        say_text(json.dumps([_as_json(one) for one in found], indent=2) if as_json else _plan(found))
         return
     _carry_out(wanted, as_json)
 
@@ -158,7 +158,7 @@ def _carry_out(wanted: "Reproduction", as_json: bool) -> None:
     if wanted.table in ("figures", "all"):
         _draw(wanted, "figures", _figures())
     if as_json:
-        say(json.dumps(written, indent=2))
+        say_text(json.dumps(written, indent=2))
 
 
 def _write(title: str, rows: list[list[str]], notes: list[str], base: Path, as_json: bool) -> None:
@@ -172,7 +172,7 @@ def _write(title: str, rows: list[list[str]], notes: list[str], base: Path, as_j
     write_bytes(base.with_suffix(".md"), ("\n".join(page).rstrip() + "\n").encode())
     write_bytes(base.with_suffix(".csv"), text.getvalue().encode())
     if not as_json:
-        say("\n".join([title, *aligned(rows), *notes, f"written to {base}.md and .csv"]))
+        say_lines([title, *aligned(rows), *notes, f"written to {base}.md and .csv"])
 
 
 def _costs(wanted: "Reproduction") -> list[list[str]]:
