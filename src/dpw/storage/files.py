@@ -222,7 +222,7 @@ def refuse_without_room(folder: Path, needed: int) -> None:
     free = needed if there is None else shutil.disk_usage(there).free
     if free < needed:
         raise StorageError(
-            f"{folder} has room for {free / 1e6:.0f} MB and the training needs {needed / 1e6:.0f} MB: "
+            f"{folder} has room for {free / 1e6:.1f} MB and the training needs {needed / 1e6:.1f} MB: "
             "free some space or choose another disk",
             errno.ENOSPC,
         )
