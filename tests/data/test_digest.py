@@ -8,7 +8,7 @@ import pytest
 from dpw import Task
 from dpw.data import digest
 from dpw.data.digest import task_digest
-from dpw.engine.recipe import whole_task
+from dpw.data.task import whole_task
 
 
 @pytest.fixture

@@ -82,6 +82,7 @@ def learn(
 
     from dpw import Task
     from dpw.data.digest import task_digest
+    from dpw.data.task import whole_task
     from dpw.engine.wishes import Wishes, refuse_impossible
     from dpw.storage import unfinished
     from dpw.storage.model_json import changing
@@ -91,11 +92,12 @@ def learn(
     task = Task.from_folder(folder, name=name, templates=(template,), seed=seed)
     how = {"use_all": use_all, "again": again, "seed": seed, "checkpoint_seconds": checkpoint_seconds}
     wishes = {**asdict(fixed), **how}
+    digest = task_digest(whole_task(task) if use_all else task)
     unfinished.refuse_foreign(into)
     with changing(into):
         if discard_unfinished:
             say(f"dropped the unfinished training of {unfinished.discard(into)}", err=True)
-        if not again and unfinished.is_finished(into, task.name, task_digest(task)):
+        if not again and unfinished.is_finished(into, task.name, digest):
             known = unfinished.learned_tasks(into)
             say_error(f"{task.name} was already learned from these images")
             content = {"name": task.name, "model": str(into), "tasks": known, "already_learned": True}
@@ -126,7 +128,7 @@ def _teach(learner: Any, task: Any, into: Path, wishes: dict[str, Any]) -> Any:
             say_error(f"{stopped}; the same command continues from there")
             raise typer.Exit(exit_code(request)) from stopped
     learner.save_pretrained(into)
-    unfinished.remove(into)
+    unfinished.end(into)
     return learned
 
 

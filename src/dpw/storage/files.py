@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpw.errors import DamagedFileError, InputError, StorageError
-from dpw.storage.lock import TENSOR_FILE, journal_of
+from dpw.storage.journal import TENSOR_FILE
+from dpw.storage.lock import journal_of
 
 if TYPE_CHECKING:  # torch takes seconds, and most commands read only JSON
     from torch import Tensor

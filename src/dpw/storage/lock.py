@@ -10,7 +10,6 @@ else is ever removed: neither by a pattern of names nor below a folder that was 
 import errno
 import json
 import os
-import re
 import socket
 import stat
 import threading
@@ -21,16 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from dpw.errors import InputError, StorageError
+from dpw.storage.journal import LONGEST, TEMPORARY, TENSOR_FILE, holder_of, is_tensor_file, names, parsed
 
 fcntl: Any = None  # a system without flock: the lock file itself is the lock
 with suppress(ImportError):
     import fcntl
 
 FILE = ".dpw.lock"
-TEMPORARY = re.compile(r"\.[^/]{1,200}\.dpw-[0-9a-f]{8}\.tmp")
-TENSOR_FILE = re.compile(r"[A-Za-z0-9._-]{1,100}-[0-9a-f]{16}\.safetensors")
+FINISHED = "finished"
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
-LONGEST = 1 << 20
 
 _held: dict[Path, "FolderLock"] = {}
 _guard = threading.RLock()
@@ -47,7 +45,8 @@ class FolderLock:
         """Make the folder if need be and take the lock, or say who holds it."""
         self.folder, self.path = folder, folder / FILE
         self.thread, self.depth = threading.get_ident(), 0
-        self.holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%F %T")}
+        who = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%F %T")}
+        self.holder: dict[str, Any] = who
         self.made = _make(folder)
         self.descriptor: int | None = None
         self.by_name = False  # the file itself is the lock
@@ -78,6 +77,16 @@ class FolderLock:
         """Whether only the journal of an earlier writer says that a file was made by one."""
         return path.relative_to(self.folder).as_posix() in self.inherited
 
+    @property
+    def finished(self) -> Any:
+        """What this writer, or one that was killed while it tidied up, says that it has finished."""
+        return self.holder.get(FINISHED)
+
+    def finish(self, what: Any) -> None:
+        """Say what is committed, before the tidying up: after a kill the next writer knows of it."""
+        self.holder[FINISHED] = what
+        self._write_journal()
+
     def settle(self, folder: Path, staying: Collection[Path] = ()) -> None:
         """Strike out the files directly in a folder: its state is committed, what was left over is gone.
 
@@ -94,7 +103,7 @@ class FolderLock:
         """
         if self.descriptor is None:
             return
-        if self.by_name or not any(TENSOR_FILE.fullmatch(_last(name)) for name in self.written):
+        if self.by_name or not any(map(is_tensor_file, self.written)):
             with suppress(OSError):
                 self.path.unlink(missing_ok=True)
         os.close(self.descriptor)
@@ -147,7 +156,7 @@ class FolderLock:
 
     def _begin(self, descriptor: int) -> None:
         """Take over what a killed writer left, then say who holds the lock now."""
-        self._inherit(_parsed(os.pread(descriptor, LONGEST, 0)))
+        self._inherit(parsed(os.pread(descriptor, LONGEST, 0)))
         self.descriptor = descriptor
         for name in sorted(self.written):
             path = self.folder / name
@@ -159,9 +168,11 @@ class FolderLock:
         self._write_journal()
 
     def _inherit(self, lines: list[Any]) -> None:
-        """Take over the names in a journal that somebody left."""
-        self.inherited |= _names(lines)
+        """Take over the names in a journal that somebody left, and what its writer had finished."""
+        self.inherited |= names(lines)
         self.written |= self.inherited
+        if FINISHED in (before := holder_of(lines)):
+            self.holder[FINISHED] = before[FINISHED]
 
     def _write_journal(self) -> None:
         """The holder, and below it every file that was made and not yet committed."""
@@ -257,7 +268,7 @@ def left_behind(folder: Path) -> set[str]:
     path = folder / FILE
     if path.is_symlink() or not path.is_file():
         return set()
-    return {name for name in _names(_content(path) or []) if TENSOR_FILE.fullmatch(name)}
+    return {name for name in names(_content(path) or []) if TENSOR_FILE.fullmatch(name)}
 
 
 # ------------------------------------------------------------------------------- the system, warily
@@ -292,9 +303,8 @@ def _is_at(descriptor: int, path: Path) -> bool:
 def _holder(descriptor: int) -> Any:
     """Who says in a lock file that it is his; one who has just taken it gets a moment to say so."""
     for _ in range(20):
-        said = _parsed(os.pread(descriptor, LONGEST, 0))
-        if said and isinstance(said[0], dict):
-            return said[0]
+        if said := holder_of(parsed(os.pread(descriptor, LONGEST, 0))):
+            return said
         time.sleep(0.01)
     return {}
 
@@ -327,36 +337,9 @@ def _content(path: Path) -> list[Any] | None:
     """The lines of a lock file, or None if there is none."""
     try:
         with path.open("rb") as file:
-            return _parsed(file.read(LONGEST)) or [{}]
+            return parsed(file.read(LONGEST)) or [{}]
     except FileNotFoundError:
         return None
-
-
-def _parsed(content: bytes) -> list[Any]:
-    """The lines of a lock file; one that was cut off is passed over."""
-    found = []
-    for line in content.splitlines():
-        try:
-            found.append(json.loads(line))
-        except (ValueError, RecursionError):
-            continue
-    return found
-
-
-def _names(lines: list[Any]) -> set[str]:
-    """The files that a journal names, as far as they can be a writer's own."""
-    names = {line for line in lines if isinstance(line, str) and ".." not in line.split("/")}
-    kinds = (TEMPORARY, TENSOR_FILE)
-    return {
-        name
-        for name in names
-        if not name.startswith("/") and any(kind.fullmatch(_last(name)) for kind in kinds)
-    }
-
-
-def _last(name: str) -> str:
-    """The file's own name in a name with folders."""
-    return name.rpartition("/")[2]
 
 
 def _make(folder: Path) -> list[Path]:
