@@ -94,7 +94,8 @@ class FolderLock:
         """
         done = {path for path in self.written_in(folder) if path not in staying}
         self.written -= {path.relative_to(self.folder).as_posix() for path in done}
-        self._write_journal()
+        if done:
+            self._write_journal()
 
     def release(self) -> None:
         """Remove the lock file and give the lock back; a folder that was made for nothing goes too.
