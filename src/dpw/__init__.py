@@ -9,10 +9,31 @@
 `run_benchmark` runs a method through a named benchmark; `dpw.errors` says what can go wrong.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import os
+import signal
+import sys
 
-from dpw.errors import DamagedFileError, DpwError, InputError, Interrupted, StorageError
+
+def _stop_at_once(number: int, frame: object) -> None:  # noqa: ARG001
+    """End with the customary code: nothing has been begun yet."""
+    os._exit(128 + number)
+
+
+def _is_command_line() -> bool:
+    """Whether this process is `dpw` or `python -m dpw`, and not a program of somebody else's."""
+    if sys.argv[:1] == ["-m"]:  # a package that is about to be run is being imported
+        return ("-m", "dpw") in zip(sys.orig_argv, sys.orig_argv[1:], strict=False)
+    return sys.argv[:1] == sys.orig_argv[1:2] and os.path.basename(sys.argv[0]) == "dpw"  # noqa: PTH119
+
+
+if _is_command_line():  # a signal that comes while the rest is imported must not end in a traceback
+    for _number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(_number, _stop_at_once)
+
+from importlib import import_module  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
+
+from dpw.errors import DamagedFileError, DpwError, InputError, Interrupted, StorageError  # noqa: E402
 
 if TYPE_CHECKING:
     from dpw.learner import Backbone, ContinualCLIP, Prediction, Task, TrainingCallback

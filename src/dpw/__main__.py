@@ -4,10 +4,7 @@ import os
 import signal
 import sys
 
-
-def _stop(number: int, frame: object) -> None:  # noqa: ARG001
-    """End at once: nothing has been begun yet."""
-    os._exit(128 + number)
+from dpw import _stop_at_once
 
 
 def _fill_streams() -> None:
@@ -21,7 +18,7 @@ def main() -> None:
     """Bring the command line up; a signal that comes before it is up ends quietly with the customary code."""
     _fill_streams()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _stop)
+        signal.signal(number, _stop_at_once)
     from dpw.cli import main as command_line
 
     command_line()

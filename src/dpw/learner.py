@@ -12,14 +12,13 @@ from dpw.clip.pretrained import find_clip
 from dpw.data.pixels import PixelCache, cache_folder
 from dpw.data.prompts import DEFAULT_TEMPLATE
 from dpw.data.protocol import Setting
-from dpw.data.task import Task
+from dpw.data.task import Task, whole_task
 from dpw.engine.callbacks import TrainingCallback, never
 from dpw.engine.devices import default_device, make_accelerator
 from dpw.engine.evaluation import Evaluator, TestResult
 from dpw.engine.prediction import Prediction
 from dpw.engine.predictor import Predictor
 from dpw.engine.progress import usual_callback
-from dpw.engine.recipe import whole_task
 from dpw.engine.scoring import FolderScore, score_folder
 from dpw.engine.teaching import LearnReport, check_learning, teach
 from dpw.engine.training import Trainer

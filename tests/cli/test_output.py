@@ -44,6 +44,16 @@ def test_names_of_files_and_options_do_not_act(capsys, toy, tmp_path):
     assert "\x1b" not in out + err
 
 
+def test_a_line_end_in_a_name_makes_no_second_line(capsys, saved, picture, tmp_path):
+    """A name must not be able to look like the answer about another image."""
+    odd = tmp_path / "a\nb.png"
+    odd.write_bytes(picture.read_bytes())
+    code, out, err = command(capsys, "predict", saved[1], odd)
+    assert code == 0, err
+    assert out.startswith(f"{tmp_path}/a\\nb.png  ")
+    assert out.count("\n") == 1
+
+
 def test_names_that_are_no_text_are_one_sentence(capsys, toy, tmp_path):
     odd = os.fsdecode(bytes(tmp_path) + b"/\xff\xfe.png")
     code, _, err = command(capsys, "predict", toy / "clip", odd, "--classes", "x,y")

@@ -152,3 +152,29 @@ def test_a_pipe_among_the_files_of_a_clip_is_refused_at_once(folder, tmp_path, n
     os.mkfifo(tmp_path / "clip" / name)
     with pytest.raises(InputError, match="a pipe or a device"):
         Backbone.from_pretrained(tmp_path / "clip")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_a_file_that_is_a_link_out_of_the_folder_is_refused_unless_the_hub_made_it(tmp_path, name):
+    folder = save_tiny(tmp_path / "clip")
+    (folder / name).rename(tmp_path / "elsewhere")
+    (folder / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=f"{name} is a link that leads out of"):
+        Backbone.from_pretrained(folder)
+    cached = tmp_path / "models--a--b" / "snapshots" / "0123"
+    cached.parent.mkdir(parents=True)
+    folder.rename(cached)
+    (cached.parent.parent / "blobs").mkdir()
+    (tmp_path / "elsewhere").rename(cached.parent.parent / "blobs" / "hash")
+    (cached / name).unlink()
+    (cached / name).symlink_to("../../blobs/hash")
+    assert Backbone.from_pretrained(cached)
+
+
+def test_a_pickle_that_is_more_than_tensors_is_refused_without_advice_to_run_it(tmp_path):
+    folder = save_tiny(tmp_path / "clip")
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem\n(S'false'\ntR.")
+    with pytest.raises(InputError, match="more than tensors, which could be any program: refused") as caught:
+        Backbone.from_pretrained(folder)
+    assert "weights_only" not in str(caught.value)

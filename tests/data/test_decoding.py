@@ -89,3 +89,13 @@ def test_only_the_kept_part_of_a_strip_is_resized_and_it_is_the_same(monkeypatch
         part = Preprocessing().pixels(image)
         monkeypatch.undo()
         assert np.abs(whole.astype(int) - part.astype(int)).max() <= 1
+
+
+@pytest.mark.parametrize("name", ["drawn.eps", "looks-like.png"])
+def test_a_picture_that_another_program_would_have_to_draw_is_refused(tmp_path, name, monkeypatch):
+    """Pillow runs Ghostscript for PostScript, whatever the file is called."""
+    Image.new("RGB", (8, 8)).save(tmp_path / "drawn.eps")
+    (tmp_path / "drawn.eps").rename(tmp_path / name)
+    monkeypatch.setattr(subprocess, "check_call", lambda *_, **__: pytest.fail("a program was run"))
+    with pytest.raises(InputError, match="is EPS, a program that draws; give it as PNG or JPEG"):
+        first_image(tmp_path / name)

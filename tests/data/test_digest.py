@@ -1,5 +1,6 @@
 """The digest of a task follows its data, not the place where it lies."""
 
+import os
 import shutil
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from dpw import Task
 from dpw.data import digest
 from dpw.data.digest import task_digest
+from dpw.data.task import whole_task
 
 
 @pytest.fixture
@@ -44,3 +46,18 @@ def test_class_names_and_templates_count(birds):
         Task.from_folder(birds, name="other"),
     ]
     assert len(set(map(task_digest, tasks))) == len(tasks)
+
+
+def test_joined_splits_count_by_content_not_by_place_and_time(toy, birds):
+    def joined(folder):
+        return task_digest(whole_task(Task.from_folder(folder, name="birds")))
+
+    first = joined(toy / "data" / "birds")
+    assert joined(birds) == first
+    picture = birds / "train" / "crow" / "0.png"
+    os.utime(picture, (1, 1))
+    assert joined(birds) == first
+    content = picture.read_bytes()
+    picture.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    os.utime(picture, (1, 1))
+    assert joined(birds) != first

@@ -1,11 +1,15 @@
 """A split decodes lazily, knows its labels without decoding, and explains images it cannot read."""
 
+import os
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from dpw.data.split import join
 from dpw.data.task import Sample, Split
 from dpw.errors import InputError
 
@@ -127,3 +131,23 @@ def test_arrays_that_are_no_images_are_refused(array):
 def test_every_image_needs_a_label():
     with pytest.raises(InputError, match="2 labels were given for 3 images"):
         Split.from_arrays(arrays(3), [0, 1], "toy")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there the time of a file's status is that of its making")
+def test_a_file_with_old_size_and_old_time_but_other_content_has_another_key(tmp_path):
+    picture = tmp_path / "a.bmp"
+    Image.new("RGB", (8, 8), "red").save(picture)
+    os.utime(picture, ns=(10**18, 10**18))
+    before, size = Split.from_files([picture], [0]).key(0), picture.stat().st_size
+    time.sleep(0.02)  # file systems tell times apart by some milliseconds
+    Image.new("RGB", (8, 8), "blue").save(picture)
+    os.utime(picture, ns=(10**18, 10**18))
+    assert (picture.stat().st_size, picture.stat().st_mtime_ns) == (size, 10**18)
+    assert Split.from_files([picture], [0]).key(0) != before
+
+
+def test_joined_splits_know_their_files_unless_one_has_none(tmp_path):
+    first, second = (Split.from_files([tmp_path / f"{name}.png"], [0]) for name in "ab")
+    both = join([first, second])
+    assert both.select([1, 0]).paths() == [str(tmp_path / "b.png"), str(tmp_path / "a.png")]
+    assert join([first, Split.from_arrays([np.zeros((4, 4, 3), np.uint8)], [0], name="n")]).paths() is None

@@ -34,3 +34,11 @@ def test_a_pipe_and_a_folder_are_refused_at_once(tmp_path):
     for path in (tmp_path / "pipe.yaml", tmp_path):
         with pytest.raises(InputError, match="a pipe or a device"):
             read_yaml(path, "a list of tasks")
+
+
+def test_the_character_nul_is_refused_where_a_system_would_stumble(tmp_path):
+    (tmp_path / "a.yaml").write_text('tasks: [{folder: "pe\\0ts"}]')
+    with pytest.raises(InputError, match="NUL"):
+        read_yaml(tmp_path / "a.yaml", "tasks")
+    with pytest.raises(yaml.YAMLError, match="NUL"):
+        parse_yaml('"a\\0b"')

@@ -28,11 +28,12 @@ from dpw.benchmarks import load_benchmark
 from dpw.cli import main
 from dpw.data.decoding import open_image
 from dpw.data.reference import read_pairs, read_sentences
-from dpw.errors import DpwError
+from dpw.errors import DpwError, Interrupted
 from dpw.runs.config import RunOptions
 from dpw.runs.gathering import read_runs, sections
 from dpw.runs.run import resume_run
 from dpw.storage import files
+from dpw.storage.checkpoint import TrainingCheckpoint
 from dpw.storage.lock import FILE, writing
 
 EXAMPLES = int(os.environ.get("DPW_FUZZ_EXAMPLES", "60"))
@@ -231,6 +232,36 @@ def test_run_folders(dpw_run, tmp_path_factory, name, place, value):
     if name != "results.json":
         with bounded(), contextlib.suppress(DpwError):
             resume_run(folder, RunOptions(should_stop=lambda: True))
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def unfinished(toy, tmp_path_factory):
+    """A training that was stopped after two steps: its state, and the way to go on until the next step."""
+    learner, folder = ContinualCLIP.from_pretrained(toy / "clip"), tmp_path_factory.mktemp("learning") / "l"
+    birds = Task.from_folder(toy / "data" / "birds")
+
+    def go_on(state, steps):
+        left = iter(range(steps))
+        stop = lambda: next(left, None) is None  # noqa: E731
+        learner.learn(birds, steps=9, learning_rate=0.01, checkpoint=state, should_stop=stop)
+
+    with pytest.raises(Interrupted):
+        go_on(folder, 2)
+    return folder, go_on
+
+
+@fuzzed(0.4)
+@given(st.sampled_from(["progress.json", "plan.json"]), st.integers(0, 1000), VALUES)
+def test_unfinished_trainings(unfinished, tmp_path_factory, name, place, value):
+    folder = tmp_path_factory.mktemp("learning") / "l"
+    shutil.copytree(unfinished[0], folder)
+    content = json.loads((folder / name).read_text())
+    files.write_json(folder / name, set_at(content, place, value))
+    with bounded(), contextlib.suppress(DpwError):
+        unfinished[1](folder, 0)
+    with bounded(), contextlib.suppress(DpwError):
+        TrainingCheckpoint(folder, {}).clear()
     shutil.rmtree(folder)
 
 

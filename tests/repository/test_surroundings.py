@@ -5,10 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+import dpw as package
 from tests.helpers.command_line import dpw
+
+SOURCE = Path(package.__file__).parents[1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -25,6 +29,28 @@ def test_a_signal_before_the_command_line_is_up(toy, number, after):
         return
     assert process.returncode in (2, 128 + number, -number)
     assert b"Traceback" not in err or after == 0.1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("words", [["-m", "dpw"], ["dpw"]])
+def test_a_signal_while_the_package_itself_is_imported(tmp_path, number, words):
+    """The first module that the package imports sends the signal."""
+    (tmp_path / "pathlib.py").write_text(f"import os\nos.kill(os.getpid(), {int(number)})\n")
+    (tmp_path / "dpw").write_text("from dpw.__main__ import main\nmain()\n")
+    path = os.pathsep.join([str(tmp_path), str(SOURCE)])
+    command = [sys.executable, *words, "--version"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (128 + number, b"")
+
+
+def test_a_program_that_imports_the_package_keeps_its_own_signals(tmp_path):
+    own = "import signal\nimport dpw\nassert signal.getsignal(2) is signal.default_int_handler\n"
+    (tmp_path / "theirs.py").write_text(own)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(SOURCE)])}
+    for words in (["-m", "theirs"], ["theirs.py", "-m", "dpw"]):
+        subprocess.run([sys.executable, *words], cwd=tmp_path, env=environment, check=True)
 
 
 def test_an_endless_name(capsys, toy):

@@ -1,5 +1,8 @@
 """A store of learned tasks: entries by what decides them, whole or absent."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from dpw.errors import DamagedFileError, InputError
@@ -55,6 +58,36 @@ def test_an_entry_under_a_foreign_name_is_refused(tmp_path, method):
 def test_measurements_grow_row_by_row(tmp_path):
     store = TaskStore(tmp_path / "store")
     assert store.measured({"set": "a"}) == []
-    store.keep_measured({"set": "a"}, [{"accuracy": 1.0}])
-    store.keep_measured({"set": "a"}, [{"accuracy": 1.0}, {"accuracy": 2.0}])
+    tests = [{"accuracy": one, "images": 4, "routed": None, "seconds": 0.5} for one in (1.0, 2.0)]
+    store.keep_measured({"set": "a"}, tests[:1])
+    store.keep_measured({"set": "a"}, tests)
     assert [one["accuracy"] for one in store.measured({"set": "a"})] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("tests", [None, [7], [{"accuracy": "x", "images": 4, "routed": None, "seconds": 1}]])
+def test_measurements_with_a_right_checksum_and_wrong_values_are_refused(tmp_path, tests):
+    store = TaskStore(tmp_path)
+    content = {"format": 1, "kind": "dpw-measured", "identity": {}, "tests": tests}
+    files.write_json(tmp_path / "measured" / f"{key_of({})}.json", content)
+    with pytest.raises(DamagedFileError, match="tests"):
+        store.measured({})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("identity", None), ("tasks", []), ("log", 7), ("seconds", "x"), ("shared", "x")]
+)
+def test_a_kept_task_with_a_right_checksum_and_wrong_values_is_refused(tmp_path, method, key, value):
+    store = TaskStore(tmp_path)
+    store.keep({}, method, "", 0)
+    path = tmp_path / "learned" / key_of({}) / "task.json"
+    files.write_json(path, json.loads(path.read_text()) | {key: value})
+    with pytest.raises(DamagedFileError, match=key):
+        store.learned({})
+
+
+def test_tensors_that_do_not_fit_are_refused(toy, tmp_path, method):
+    store = TaskStore(tmp_path)
+    store.keep({}, method, "", 0)
+    odd = replace(store.learned({}), tensors={})
+    with pytest.raises(DamagedFileError, match="do not fit method"):
+        odd.add_to(fresh(toy).method)

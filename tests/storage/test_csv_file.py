@@ -6,8 +6,7 @@ import os
 import pytest
 
 from dpw.errors import InputError, StorageError
-from dpw.storage.csv_file import CsvFile, csv_line
-from dpw.storage.files import csv_cell
+from dpw.storage.csv_file import CsvFile, csv_cell, csv_line
 
 HEADER = ("image", "class")
 

@@ -1,5 +1,6 @@
 """One writer at a time, told by name; a killed writer blocks nobody, and only what it wrote is removed."""
 
+import hashlib
 import json
 import os
 import signal
@@ -140,12 +141,15 @@ def test_only_what_a_killed_writer_noted_is_removed(tmp_path):
         (tmp_path / name).write_text("precious")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / ".b.dpw-01234567.tmp").write_text("precious")
-    noted = ["x-fedcba9876543210.safetensors", ".x.dpw-89abcdef.tmp"]
+    hashed = hashlib.sha256(b"left over").hexdigest()[:16]
+    noted = [f"x-{hashed}.safetensors", ".x.dpw-89abcdef.tmp"]
     for name in noted:
         (tmp_path / name).write_text("left over")
+    mine.append("claimed-fedcba9876543210.safetensors")  # the journal names it, but dpw never wrote it
+    (tmp_path / mine[-1]).write_text("precious")
     outside = tmp_path.parent / ".out.dpw-01234567.tmp"
     outside.write_text("precious")
-    lines = [{"pid": 1}, *noted, "../.out.dpw-01234567.tmp", "notes.txt", 7, str(outside)]
+    lines = [{"pid": 1}, *noted, mine[-1], "../.out.dpw-01234567.tmp", "notes.txt", 7, str(outside)]
     (tmp_path / lock.FILE).write_text("".join(json.dumps(line) + "\n" for line in lines) + '"cut o')
     with lock.writing(tmp_path):
         files.commit(tmp_path / "x.json", {"format": 1}, [], [])
@@ -187,3 +191,24 @@ def test_a_folder_that_cannot_be_made_is_known_before_it_is_needed(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="cannot write"):
         lock.refuse_unwritable(tmp_path / "file" / "store")
+
+
+def test_what_is_left_over_stays_noted_until_it_is_gone(tmp_path, monkeypatch):
+    content = b"left over"
+    left = tmp_path / f"x-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
+    left.write_bytes(content)
+    (tmp_path / lock.FILE).write_text(json.dumps(left.name) + "\n")
+    with lock.writing(tmp_path):
+        pass  # a writer that found nothing to do
+    assert lock.left_behind(tmp_path) == {left.name}
+    with monkeypatch.context() as patch, lock.writing(tmp_path):
+        patch.setattr(type(left), "unlink", refused)
+        files.tidy_up(tmp_path, [])
+    assert lock.left_behind(tmp_path) == {left.name}
+    with lock.writing(tmp_path):
+        files.tidy_up(tmp_path, [])
+    assert not list(tmp_path.iterdir())
+
+
+def refused(*_, **__):
+    raise OSError(5, "Input/output error")

@@ -1,5 +1,8 @@
 """A model folder is never stuck: finished tasks are recognised, abandoned ones go on or are dropped."""
 
+import subprocess
+import sys
+
 import pytest
 
 from dpw.storage import unfinished
@@ -189,3 +192,43 @@ def test_files_of_others_stay_a_reason_to_refuse(command, capsys, tmp_path):
     assert code == 2
     assert f"it holds {name}" in err
     assert (tmp_path / "m" / name).read_text() == "precious"
+
+
+LAST_MOMENT = """
+import os, sys
+from pathlib import Path
+sys.argv = ["dpw", *sys.argv[1:]]
+from dpw.cli import main
+remove = Path.{name}
+def die(path, *words, **options):
+    if str(path).endswith({end!r}):
+        os.kill(os.getpid(), 9)
+    return remove(path, *words, **options)
+Path.{name} = die
+main()
+"""
+
+
+@pytest.mark.parametrize(("name", "end"), [("rmdir", "/learning"), ("unlink", "/m/.dpw.lock")])
+def test_a_task_is_recognised_also_after_a_kill_in_the_last_moment(command, capsys, tmp_path, name, end):
+    """Nothing but the lock file is left to say what was finished; twice, for a second kill is possible."""
+    program = [sys.executable, "-c", LAST_MOMENT.format(name=name, end=end)]
+    words = [str(word) for word in (*command, "--use-all")]
+    for _ in range(2):
+        killed = subprocess.run([*program, *words], check=False, capture_output=True)
+        assert killed.returncode == -9, killed.stderr
+    code, out, err = dpw(capsys, *words)
+    assert code == 0, err
+    assert "already learned from these images" in err
+    assert not (tmp_path / "m" / "learning").exists()
+    assert not (tmp_path / "m" / ".dpw.lock").exists()
+    code, out, err = dpw(capsys, *words)
+    assert code == 2, out
+    assert "has already learned a task" in err
+
+
+def test_a_finished_task_is_recognised_by_all_its_images(command, capsys, monkeypatch):
+    killed_in(monkeypatch, capsys, [*command, "--use-all"], "dpw.storage.unfinished.remove")
+    code, _, err = dpw(capsys, *command, "--use-all")
+    assert code == 0, err
+    assert "already learned" in err

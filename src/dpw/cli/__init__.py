@@ -32,7 +32,7 @@ from dpw.cli import (
     share,
     sweep,
 )
-from dpw.cli.output import say, say_error
+from dpw.cli.output import say, say_error, say_text
 
 TRACEBACK = "DPW_TRACEBACK"  # set: errors that nobody foresaw are shown whole
 CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's root of usage errors, which typer may carry itself
@@ -142,7 +142,7 @@ def _show_usage(error: Any) -> int:
         error.show()
     else:
         if context is not None:
-            say(context.get_usage(), err=True)
+            say_text(context.get_usage(), err=True)
         say_error(error.format_message())
     return int(error.exit_code)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpw.cli.output import say, wrapped
+from dpw.cli.output import say_text, wrapped
 from dpw.cli.public_data import data_root_for, refuse_given
 
 
@@ -26,11 +26,11 @@ def benchmarks(
     if name is None:
         refuse_given({"--seed": seed or None, "--shots": shots, "--protocol": protocol}, "the list")
         described = [benchmark.describe() for benchmark in list_benchmarks()]
-        say(json.dumps(described, indent=2) if as_json else _list(described))
+        say_text(json.dumps(described, indent=2) if as_json else _list(described))
         return
     root = data_root_for(name, data_root)
     loaded = load_benchmark(name, data_root=root, seed=seed, shots=shots, protocol=protocol).describe()
-    say(json.dumps(loaded, indent=2) if as_json else _tasks(loaded))
+    say_text(json.dumps(loaded, indent=2) if as_json else _tasks(loaded))
 
 
 def _list(described: list[dict[str, Any]]) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpw.cli.learn import Json
-from dpw.cli.output import say
+from dpw.cli.output import say, say_text
 
 if TYPE_CHECKING:
     from dpw.clip import TowerShape
@@ -29,9 +29,9 @@ def clip(
     found, checked = overview(backbone), None if no_check else self_check(backbone)
     if as_json:
         result = None if checked is None else {**checked.__dict__, "passed": checked.passed}
-        say(json.dumps({**found.as_json(), "self_check": result}, indent=2))
+        say_text(json.dumps({**found.as_json(), "self_check": result}, indent=2))
     else:
-        say("\n".join(_lines(found, len(METHODS))))
+        say_text("\n".join(_lines(found, len(METHODS))))
         if checked is not None:
             say(f"{'self-check':<12}{_outcome(checked)}")
     if checked is not None and not checked.passed:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpw.cli.learn import Json
-from dpw.cli.output import plain, say, say_error, say_sentence
+from dpw.cli.output import plain, say, say_error, say_lines, say_sentence, say_text
 
 if TYPE_CHECKING:
     from dpw.runs.config import RunConfig
@@ -209,12 +209,12 @@ def status(
 
     found, cluster = statuses(folder), cluster_status(folder)
     if as_json:
-        say(json.dumps({"runs": [one.as_json() for one in found], "cluster": cluster}, indent=2))
+        say_text(json.dumps({"runs": [one.as_json() for one in found], "cluster": cluster}, indent=2))
         return
     if cluster is not None:
         if cluster["silent"] is not None:
             say(f"the cluster has been silent for {duration(cluster['silent'])}; the same command goes on")
-        say("\n".join(cluster_lines(cluster)))
+        say_lines(cluster_lines(cluster))
     for one in found:
         if one.problem is not None:
             say(f"{one.folder}: {one.problem}")

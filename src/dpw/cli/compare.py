@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dpw.cli.output import say
+from dpw.cli.output import say_text
 
 
 class Format(StrEnum):
@@ -37,10 +37,10 @@ def compare(
     if by_dataset:
         found = [(section.title, dataset_table(section)) for section in sections(read_runs(runs))]
         tables = [replace(table, title=f"{table.title}: {title}") for title, table in found]
-        say("\n".join(TABLE_FORMATS[form.value](table) for table in tables), nl=False)
+        say_text("\n".join(TABLE_FORMATS[form.value](table) for table in tables), nl=False)
         return
     compared = tables_of(runs, published=published)
     if form is Format.text:
-        say(as_text(compared, shutil.get_terminal_size().columns), nl=False)
+        say_text(as_text(compared, shutil.get_terminal_size().columns), nl=False)
     else:
-        say(FORMATS[form.value](compared), nl=False)
+        say_text(FORMATS[form.value](compared), nl=False)

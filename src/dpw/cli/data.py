@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpw import InputError
-from dpw.cli.output import say
+from dpw.cli.output import say, say_text
 
 if TYPE_CHECKING:
     from dpw.data.inspection import DatasetReport
@@ -45,11 +45,11 @@ def check(
     else:
         reports = _check_public(root, only, protocol, images, subset)
     if as_json:
-        say(
+        say_text(
             json.dumps({"protocol": protocol, "datasets": [report.as_json() for report in reports]}, indent=2)
         )
     else:
-        say(_table(reports))
+        say_text(_table(reports))
     raise typer.Exit(0 if all(report.usable for report in reports) else 1)
 
 
@@ -116,6 +116,6 @@ def get(
         added = get_public(dataset, root, progress)
     folder = root / dataset.folder
     if as_json:
-        say(json.dumps({"name": dataset.name, "folder": str(folder), "added": added}))
+        say_text(json.dumps({"name": dataset.name, "folder": str(folder), "added": added}))
     else:
         say(f"{dataset.title} is in {folder}" + (f"; added {', '.join(added)}" if added else ""))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from dpw.cli.learn import Backbone, Json
-from dpw.cli.output import say, say_error, terminal_width
+from dpw.cli.output import say, say_error, say_text, terminal_width
 from dpw.cli.predict import Classes, Template, refuse_no_model, split_names
 
 
@@ -52,7 +52,7 @@ def evaluate(
         level=level,
         watch=watched,
     )
-    say(json.dumps(score.as_json(), indent=2) if as_json else as_text(score, terminal_width()))
+    say_text(json.dumps(score.as_json(), indent=2) if as_json else as_text(score, terminal_width()))
     if csv is not None:
         write_bytes(csv, images_csv(score).encode(errors="surrogateescape"))
         say(f"{csv}: every image with its answer", err=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from dpw.cli.output import say, say_error, say_sentence
+from dpw.cli.output import say, say_error, say_sentence, say_text
 
 TEMPLATE = "a photo of a {}."
 
@@ -82,9 +82,10 @@ def learn(
 
     from dpw import Task
     from dpw.data.digest import task_digest
+    from dpw.data.task import whole_task
     from dpw.engine.wishes import Wishes, refuse_impossible
     from dpw.storage import unfinished
-    from dpw.storage.lock import writing
+    from dpw.storage.model_json import changing
 
     fixed = Wishes(learning_rate, steps, epochs, batch_size, time_limit)
     refuse_impossible(fixed, seed, checkpoint_seconds)
@@ -92,15 +93,16 @@ def learn(
     _warn_of_tasks_for_classes(folder, task)
     how = {"use_all": use_all, "again": again, "seed": seed, "checkpoint_seconds": checkpoint_seconds}
     wishes = {**asdict(fixed), **how}
+    digest = task_digest(whole_task(task) if use_all else task)
     unfinished.refuse_foreign(into)
-    with writing(into):
+    with changing(into):
         if discard_unfinished:
             say(f"dropped the unfinished training of {unfinished.discard(into)}", err=True)
-        if not again and unfinished.is_finished(into, task.name, task_digest(task)):
+        if not again and unfinished.is_finished(into, task.name, digest):
             known = unfinished.learned_tasks(into)
             say_error(f"{task.name} was already learned from these images")
             content = {"name": task.name, "model": str(into), "tasks": known, "already_learned": True}
-            say(json.dumps(content, indent=2) if as_json else f"{into} now knows: {', '.join(known)}")
+            say_text(json.dumps(content, indent=2) if as_json else f"{into} now knows: {', '.join(known)}")
             return
         learner = _open(into, model, method, preset, parse_settings(settings), device, allow_download)
         learned = _teach(learner, task, into, wishes)
@@ -138,7 +140,7 @@ def _teach(learner: Any, task: Any, into: Path, wishes: dict[str, Any]) -> Any:
             say_error(f"{stopped}; the same command continues from there")
             raise typer.Exit(exit_code(request)) from stopped
     learner.save_pretrained(into)
-    unfinished.remove(into)
+    unfinished.end(into)
     return learned
 
 
@@ -195,7 +197,7 @@ def _report_learned(learned: Any, tasks: list[str], into: Path, as_json: bool) -
     if as_json:
         known = {"name": learned.task, "model": str(into), "tasks": tasks}
         content = {**known, "test_accuracy": learned.own_accuracy, **learned.as_json()}
-        say(json.dumps(content, indent=2))
+        say_text(json.dumps(content, indent=2))
         return
     for sentence in learned.sentences():
         say_sentence(sentence)
@@ -241,7 +243,7 @@ def list_tasks(
         check_files(model, content)
         say(f"{model}: every file is as it was written", err=True)
     if as_json:
-        say(json.dumps(content, indent=2))
+        say_text(json.dumps(content, indent=2))
         return
     name, clip = content["method"]["name"], content["backbone"]["reference"]
     count = len(content["tasks"])

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from dpw.cli.learn import AllowDownload, Backbone, Json
-from dpw.cli.output import say
+from dpw.cli.output import say, say_text
 from dpw.cli.predict import refuse_no_model
 
 
@@ -27,7 +27,7 @@ def report(
     written = write_report(runs, output)
     files = written.with_name(f"{written.stem}_files")
     if as_json:
-        say(json.dumps({"report": str(written), "files": str(files)}, indent=2))
+        say_text(json.dumps({"report": str(written), "files": str(files)}, indent=2))
         return
     say(f"{written}: open it in a browser; PNG, SVG and CSV are in {files}")
 
@@ -67,7 +67,7 @@ def figures(
         found = [
             {"name": one.name, "title": one.title, "png": str(folder / f"{one.name}.png")} for one in pictures
         ]
-        say(json.dumps(found, indent=2))
+        say_text(json.dumps(found, indent=2))
         return
     for one in pictures:
         say(f"{folder / one.name}.png  {one.title}")
@@ -114,7 +114,7 @@ def explain(
     found = find_reasons(learner, image, classes=chosen)
     save_figure(draw_explanation(found), picture)
     if as_json:
-        say(json.dumps({**found.as_json(), "picture": str(picture)}, indent=2))
+        say_text(json.dumps({**found.as_json(), "picture": str(picture)}, indent=2))
         return
     _print_explanation(found, learner.method.name, picture)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from dpw.cli.learn import Json
-from dpw.cli.output import say, wrapped
+from dpw.cli.output import say_text, wrapped
 from dpw.methods.catalog import Entry, catalog, no_method
 
 
@@ -21,11 +21,11 @@ def methods(
         raise no_method(name, found)
     if name is not None:
         entry = found[name]
-        say(json.dumps({"name": name, **entry.as_json()}, indent=2) if as_json else _page(name, entry))
+        say_text(json.dumps({"name": name, **entry.as_json()}, indent=2) if as_json else _page(name, entry))
     elif as_json:
-        say(json.dumps([_brief(name, entry) for name, entry in found.items()], indent=2))
+        say_text(json.dumps([_brief(name, entry) for name, entry in found.items()], indent=2))
     else:
-        say(_list(found))
+        say_text(_list(found))
 
 
 def _brief(name: str, entry: Entry) -> dict[str, Any]:

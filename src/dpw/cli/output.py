@@ -4,6 +4,7 @@ import shutil
 import sys
 import textwrap
 import unicodedata
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TextIO
 
@@ -25,8 +26,19 @@ def plain(text: str, keep: str = "") -> str:
     return "".join(one if one in keep or not _acts(one) else ascii(one)[1:-1] for one in text)
 
 
-def say(text: str = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print lines; only line ends and tabs act."""
+def say(text: str = "", *, err: bool = False) -> None:
+    """Print one line, whatever names in it hold: a line end in one of them is spelled out."""
+    typer.echo(plain(text, "\t"), err=err)
+
+
+def say_lines(lines: Iterable[str]) -> None:
+    """Print lines, none of which becomes two by what stands in it."""
+    for line in lines:
+        say(line)
+
+
+def say_text(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print a text of many lines that was laid out before, such as JSON or a table."""
     typer.echo(plain(text, "\n\t"), err=err, nl=nl)
 
 
@@ -47,7 +59,7 @@ def wrapped(text: str, indent: int = 0, first: str | None = None) -> list[str]:
 
 def say_sentence(text: str) -> None:
     """Print a sentence: broken between words for a terminal that is narrower, elsewhere in one line."""
-    say("\n".join(_broken(plain(text))) if terminal_width() else plain(text))
+    say_lines(_broken(plain(text)) if terminal_width() else [text])
 
 
 def terminal_width() -> int | None:

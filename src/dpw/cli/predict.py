@@ -9,7 +9,7 @@ import typer
 
 from dpw.cli.cluster import Cluster
 from dpw.cli.learn import TEMPLATE, AllowDownload, Backbone, Json
-from dpw.cli.output import say, say_error
+from dpw.cli.output import say, say_error, say_text
 from dpw.cli.predict_many import predict_many, refuse_mixture
 
 Classes = Annotated[
@@ -127,7 +127,7 @@ def _show(answers: Iterator[Any], as_json: bool) -> None:
         if as_json:
             found.append(answer.as_json())
     if as_json:
-        say(json.dumps(found, indent=2))
+        say_text(json.dumps(found, indent=2))
     if failed:
         raise typer.Exit(2)
 
@@ -163,7 +163,7 @@ def _write(learner: Any, images: list[Path], question: dict[str, Any], path: Pat
                 raise typer.Exit(exit_code(request))
     counts = {"images": table.answered, "failed": table.failed, "were_there": table.found}
     if as_json:
-        say(json.dumps({"csv": str(path), **counts}, indent=2))
+        say_text(json.dumps({"csv": str(path), **counts}, indent=2))
     else:
         before = f", {table.found} of them before" if table.found else ""
         say(f"{path}: {table.answered} images{before}, {table.failed} of them could not be read")

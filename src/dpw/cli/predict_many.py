@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from dpw.cli.cluster import ray_speaks_apart
-from dpw.cli.output import say, say_error
+from dpw.cli.output import say, say_error, say_text
 
 
 def refuse_mixture(
@@ -52,7 +52,7 @@ def predict_many(asked: Sequence[Any], source: str, target: Path, cluster: str |
     else:
         done = {"images": 0, "failed": 0}
     if as_json:
-        say(json.dumps({"to": str(target), **done}, indent=2))
+        say_text(json.dumps({"to": str(target), **done}, indent=2))
     else:
         say(f"{target}: {done['images']} images answered now, {done['failed']} of them could not be read")
     if done["failed"]:

@@ -4,8 +4,6 @@ import csv
 import io
 import itertools
 import json
-import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +12,7 @@ import typer
 
 from dpw.cli.cluster import duration
 from dpw.cli.learn import Json
-from dpw.cli.output import say
+from dpw.cli.output import say, say_lines, say_text, terminal_width
 from dpw.cli.public_data import data_root_for, refuse_given
 from dpw.cli.run import parse_seeds
 
@@ -77,7 +75,7 @@ def reproduce(
     )
     if plan:
         found = estimate(wanted.runs())
-        say(json.dumps([_as_json(one) for one in found], indent=2) if as_json else _plan(found))
+        say_text(json.dumps([_as_json(one) for one in found], indent=2) if as_json else _plan(found))
         return
     _carry_out(wanted, as_json)
 
@@ -156,7 +154,7 @@ def _carry_out(wanted: "Reproduction", as_json: bool) -> None:
     if wanted.table in ("figures", "all"):
         _draw(wanted, "figures", _figures())
     if as_json:
-        say(json.dumps(written, indent=2))
+        say_text(json.dumps(written, indent=2))
 
 
 def _write(title: str, rows: list[list[str]], notes: list[str], base: Path, as_json: bool) -> None:
@@ -170,8 +168,7 @@ def _write(title: str, rows: list[list[str]], notes: list[str], base: Path, as_j
     write_bytes(base.with_suffix(".md"), ("\n".join(page).rstrip() + "\n").encode())
     write_bytes(base.with_suffix(".csv"), text.getvalue().encode())
     if not as_json:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        say("\n".join([title, *on_screen(rows, width), *notes, f"written to {base}.md and .csv"]))
+        say_lines([title, *on_screen(rows, terminal_width()), *notes, f"written to {base}.md and .csv"])
 
 
 def on_screen(rows: list[list[str]], width: int | None) -> list[str]:

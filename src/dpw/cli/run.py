@@ -19,7 +19,7 @@ from dpw.cli.cluster import (
     run_on_cluster,
 )
 from dpw.cli.learn import AllowDownload, CheckpointSeconds, Json, parse_settings
-from dpw.cli.output import say, say_error
+from dpw.cli.output import say, say_error, say_text
 from dpw.cli.public_data import data_root_for, may_rebuild
 from dpw.cli.run_options import (
     Benchmark,
@@ -355,7 +355,7 @@ def _show(results: list[dict[str, Any]], as_json: bool) -> None:
     if os.environ.get(RANK, "0") != "0":
         return
     if as_json:
-        say(json.dumps(results if len(results) > 1 else results[0], indent=2))
+        say_text(json.dumps(results if len(results) > 1 else results[0], indent=2))
         return
     from dpw.runs.gathering import MAIN_METRICS
 

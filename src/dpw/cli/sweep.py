@@ -10,7 +10,7 @@ import typer
 
 from dpw.cli.cluster import Display, duration, ray_speaks_apart
 from dpw.cli.learn import Json
-from dpw.cli.output import say, say_error
+from dpw.cli.output import say, say_error, say_lines, say_text
 
 if TYPE_CHECKING:
     from dpw.cluster.sweep import SweepSpec
@@ -52,9 +52,9 @@ def _carry_out(wanted: "SweepSpec", folder: Path, cluster: str, threads: int, as
             raise typer.Exit(130) from stopped
     written = [str(write_table(rows, folder)), str(draw_scores(rows, folder / "sweep.png"))]
     if as_json:
-        say(json.dumps({"points": rows, "files": written}, indent=2))
+        say_text(json.dumps({"points": rows, "files": written}, indent=2))
         return
-    say("\n".join(_lines(rows)))
+    say_lines(_lines(rows))
     say(f"best on validation images: {_command(rows[0], wanted)}")
     say(f"written to {' and '.join(written)}")
 
@@ -93,7 +93,7 @@ def _show_plan(costs: Sequence[Mapping[str, Any]], wanted: "SweepSpec", as_json:
     """What the sweep will cost."""
     total = sum(one["seconds"] for one in costs)
     if as_json:
-        say(json.dumps({"points": list(costs), "seconds": total}, indent=2))
+        say_text(json.dumps({"points": list(costs), "seconds": total}, indent=2))
         return
     for one in costs:
         named = f"point {one['point']:>3}  {one['method']:<14}{one['preset']:<12}"

@@ -141,10 +141,15 @@ def _refuse_family(folder: Path, kind: object) -> None:
 
 
 def _refuse_odd_files(folder: Path) -> None:
-    """Refuse files that would be waited for or never end: pipes and devices, and texts of a huge size."""
+    """Refuse files that lie elsewhere, or would be waited for or never end: pipes, texts of a huge size."""
+    inside = {Path(os.path.realpath(folder))}
+    if folder.parent.name == "snapshots":  # the hub's own cache: snapshots/REVISION/FILE leads to blobs/HASH
+        inside.add(Path(os.path.realpath(folder.parent.parent / "blobs")))
     for path in folder.iterdir():
         if path.suffix not in (".json", ".txt", ".model", ".safetensors", ".bin"):
             continue
+        if path.is_symlink() and Path(os.path.realpath(path)).parent not in inside:
+            raise InputError(f"{path} is a link that leads out of {folder}: put the file itself there")
         if path.exists() and not path.is_file() and not path.is_dir():
             raise InputError(f"{path} is a pipe or a device: copy the model again")
         if path.suffix in (".json", ".txt") and path.is_file() and path.stat().st_size > LARGEST_TEXT:
@@ -213,6 +218,11 @@ def _load(folder: Path, name: str) -> tuple[Any, Preprocessing, Any]:
                 folder, local_files_only=True, output_loading_info=True, attn_implementation="sdpa"
             )
         except Exception as error:
+            if "weights_only" in str(error):  # torch's advice would be to run whatever the file says
+                raise InputError(
+                    f"the weights in {folder} hold more than tensors, which could be any program: refused, "
+                    "use a copy with model.safetensors"
+                ) from error
             raise InputError(
                 f"the weights in {folder} cannot be read ({_first_line(error)}): the file is truncated or "
                 "damaged, copy it again"

@@ -33,6 +33,7 @@ from dpw.runs.estimate import Measured, measure
 from dpw.runs.opening import method_config
 from dpw.storage import files
 from dpw.storage.checkpoint import TrainingCheckpoint
+from dpw.storage.csv_file import csv_cell
 from dpw.storage.logs import MetricsLog
 from dpw.storage.run_folder import RunFolder
 
@@ -345,7 +346,7 @@ def write_table(rows: Sequence[Mapping[str, Any]], folder: Path) -> Path:
     writer.writeheader()
     for row in rows:
         cells = {**row, "settings": json.dumps(row["settings"])}
-        writer.writerow({name: files.csv_cell(value) for name, value in cells.items()})
+        writer.writerow({name: csv_cell(value) for name, value in cells.items()})
     header = text.getvalue().splitlines()[0]
     files.refuse_foreign_file(folder / "sweep.csv", header.encode())
     files.write_bytes(folder / "sweep.csv", text.getvalue().encode())

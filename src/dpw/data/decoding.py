@@ -31,6 +31,7 @@ DECODING_ERRORS = (
 MAX_PIXELS = 2 * 89_478_485
 LARGE = 32_000_000  # pixels; a picture with more is made smaller at once, one at a time
 COPIES = {"WEBP": 2}  # formats whose decoder holds several pictures of four bytes a pixel
+RUNS_OTHERS = ("EPS",)  # formats that Pillow hands to another program, such as Ghostscript
 DRAFT = 2048  # the side in pixels that a large JPEG is at least decoded to
 
 _one_at_a_time = threading.Lock()
@@ -46,6 +47,8 @@ def open_image(file: Path | BinaryIO, where: str | None = None) -> Image.Image:
         if isinstance(file, Path) and _is_special(file):
             raise InputError(f"{named} is no plain file (a pipe, socket or device); give an image file")
         with Image.open(file) as image:
+            if image.format in RUNS_OTHERS:
+                raise InputError(f"{named} is {image.format}, a program that draws; give it as PNG or JPEG")
             _refuse_too_big(image, named)
             if image.width * image.height <= LARGE:
                 return upright_rgb(image)

@@ -158,7 +158,8 @@ def read_images(
         decode(row)  # an object that is given twice must not be read by two threads at a time
     split = Split.from_files(files.values(), [0] * len(files))
     batch[list(files)], unread = cache.readable_pixels(split, range(len(files)))
-    return batch, errors | {row: unread[index] for index, row in enumerate(files) if index in unread}
+    errors |= {row: unread[index] for index, row in enumerate(files) if index in unread}
+    return batch, dict(sorted(errors.items()))  # threads end in any order
 
 
 def check_readable(cache: PixelCache, split: Split, should_stop: Callable[[], bool] = lambda: False) -> None:

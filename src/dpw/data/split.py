@@ -60,13 +60,13 @@ class FileImages:
         return open_image(Path(self.paths[index]))
 
     def key(self, index: int) -> str:
-        """Identify a file by its path, size and time of change."""
+        """Identify a file by its path, size and times; the time of its status cannot be set back."""
         try:
             found = Path(self.paths[index]).stat()
         except (OSError, ValueError) as error:
             raise missing(self.paths[index]) from error
         path = Path(self.paths[index]).absolute()
-        return content_key(os.fsencode(f"{path}|{found.st_size}|{found.st_mtime_ns}"))
+        return content_key(os.fsencode(f"{path}|{found.st_size}|{found.st_mtime_ns}|{found.st_ctime_ns}"))
 
     def where(self, index: int) -> str:
         """Give the path."""
@@ -128,6 +128,13 @@ class JoinedImages:
         """Say where one image is, as its own split does."""
         split, inside = self._locations[index]
         return split.where(inside)
+
+    def paths(self) -> list[str] | None:
+        """The files of all images, or None if one of them is not in a file of its own."""
+        of_split = {id(split): split.paths() for split, _ in self._locations}
+        if None in of_split.values():
+            return None
+        return [(of_split[id(split)] or [])[inside] for split, inside in self._locations]
 
 
 class Split(Sequence[Sample]):
@@ -249,9 +256,12 @@ class Split(Sequence[Sample]):
 
     def paths(self) -> list[str] | None:
         """The files of the images in order, or None if the images are not in files of their own."""
-        if not isinstance(self._source, FileImages):
-            return None
-        return [self._source.paths[index] for index in self._indices]
+        every: Sequence[str] | None = None
+        if isinstance(self._source, JoinedImages):
+            every = self._source.paths()
+        elif isinstance(self._source, FileImages):
+            every = self._source.paths
+        return None if every is None else [every[index] for index in self._indices]
 
     @property
     def in_memory(self) -> bool:

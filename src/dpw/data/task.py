@@ -1,7 +1,7 @@
 """A task: one image domain with its class names, its prompt templates and its images."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from dpw.data.folder_task import read_folder, read_whole_folder
 from dpw.data.hub_task import HubChoice, read_dataset
 from dpw.data.prompts import DEFAULT_TEMPLATE, spell
 from dpw.data.protocol import get_protocol
-from dpw.data.split import Sample, Split
+from dpw.data.split import Sample, Split, join
 from dpw.data.table_task import TableColumns, read_table
 from dpw.errors import (
     InputError,
@@ -366,3 +366,9 @@ def _common(
 def _fractions(val: Any, test: Any) -> tuple[float, float]:
     """Shares of images; how big both may be together is asked where they are used."""
     return a_number(val, "val_fraction"), a_number(test, "test_fraction")
+
+
+def whole_task(task: Task) -> Task:
+    """The task with all its images among those it learns from, and none kept apart."""
+    known = [split for split in (task.train, task.val, task.test) if split is not None and len(split)]
+    return replace(task, train=join(known), val=None, test=None)

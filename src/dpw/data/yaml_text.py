@@ -56,8 +56,10 @@ def parse_yaml(text: str) -> Any:
 
 
 def _count(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many values a node stands for, each alias counted as what it repeats."""
+    """How many values a node stands for, each alias counted as what it repeats; NUL is refused."""
     if isinstance(node, yaml.ScalarNode):
+        if "\0" in node.value:  # no name, path or number has one, and the system knows no such file
+            raise yaml.YAMLError(f"the character NUL in {node.value[:40]!r}")
         return 1
     if id(node) not in known:
         known[id(node)] = MOST_VALUES  # found again inside itself, it has no end

@@ -65,4 +65,9 @@ def load_optimizer_tensors(optimizer: Any, tensors: Mapping[str, Tensor]) -> Non
     for key, value in tensors.items():
         number, name = key.split(".", 1)
         state.setdefault(int(number), {})[name] = value
+    parameters = [one for group in optimizer.param_groups for one in group["params"]]
+    for one, own in state.items():
+        shape = parameters[one].shape
+        if any(value.ndim and value.shape != shape for value in own.values()):
+            raise ValueError(f"the optimiser's tensors of parameter {one} are not of shape {tuple(shape)}")
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

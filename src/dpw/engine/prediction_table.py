@@ -10,8 +10,7 @@ from dpw.engine.prediction import Prediction
 from dpw.errors import InputError
 from dpw.methods.base import Method
 from dpw.methods.candidates import Candidates
-from dpw.storage.csv_file import CsvFile
-from dpw.storage.files import csv_cell
+from dpw.storage.csv_file import CsvFile, csv_cell
 from dpw.storage.model_folder import digest
 
 FIRST = ("image", "class", "probability", "task", "confidence", "typicality", "error")

@@ -76,12 +76,6 @@ def every_image(task: Task) -> Task:
     return replace(task, train=join([task.train, task.val]), val=None)
 
 
-def whole_task(task: Task) -> Task:
-    """The task with all its images among those it learns from, and none kept apart."""
-    known = [split for split in (task.train, task.val, task.test) if split is not None and len(split)]
-    return replace(task, train=join(known), val=None, test=None)
-
-
 def held_out_rows(labels: Sequence[int]) -> list[int]:
     """Every fifth image of each class, at least one, but never a class's only image."""
     rows: dict[int, list[int]] = {}

@@ -25,7 +25,7 @@ from dpw.engine.optimization import (
     parameter_groups,
 )
 from dpw.engine.variation import Variation
-from dpw.errors import Interrupted
+from dpw.errors import DamagedFileError, Interrupted
 from dpw.methods.base import Method
 from dpw.methods.config import TrainingConfig, told_apart
 from dpw.methods.parts.steps import steps_of
@@ -283,11 +283,28 @@ class _Fit:
         stored = None if self.checkpoint is None else self.checkpoint.load()
         if stored is None:
             return
+        assert self.checkpoint is not None
         self.position, tensors, self.best, log_bytes, log_sha256 = stored
-        self.method.restore(strip_prefix("method/", tensors))
-        self.method.load_progress_state(strip_prefix("progress/", tensors))
-        load_optimizer_tensors(self.optimizer, strip_prefix("optimizer/", tensors))
+        try:
+            self.refuse_impossible_position()
+            self.method.restore(self.best or {})  # whether it fits is known now, not at the end
+            self.method.restore(strip_prefix("method/", tensors))
+            self.method.load_progress_state(strip_prefix("progress/", tensors))
+            load_optimizer_tensors(self.optimizer, strip_prefix("optimizer/", tensors))
+        except (LookupError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise DamagedFileError(
+                f"{self.checkpoint.path} does not fit the training that it belongs to ({reason}): restore it "
+                "from a copy, or begin anew"
+            ) from error
         self.trainer.log.rewind(log_bytes, log_sha256)
+
+    def refuse_impossible_position(self) -> None:
+        """Refuse a position that no step of this training leads to."""
+        at = self.position
+        within = at.step == self.total or at.epoch * self.per_epoch + at.batch == at.step
+        if at.step > self.total or not within or at.task != self.task.name:
+            raise ValueError(f"step {at.step} of {self.total}, batch {at.batch} of epoch {at.epoch}")
 
 
 def training_identity(method: Method, task: Task, seed: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dpw.report import tables as report_tables
 from dpw.report.tables import Table, shown, yes_or_no
 from dpw.runs.compare import MEASURED, Comparison, Row
 from dpw.runs.gathering import MAIN_METRICS, METRICS, Spread
-from dpw.storage.files import csv_cell
+from dpw.storage.csv_file import csv_cell
 
 HEADER = (
     *("method", "source", "protocol", "seeds"),

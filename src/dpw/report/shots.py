@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpw.report.style import MADE_BY, looks, new_figure, save_figure, style
 from dpw.runs.gathering import Spread, spread
 from dpw.storage import files
+from dpw.storage.csv_file import csv_cell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,7 +113,7 @@ def write_shots(results: Sequence[Mapping[str, Any]], folder: Path) -> Path:
             deviations = [
                 "" if one is None or one.deviation is None else f"{one.deviation:.2f}" for one in found
             ]
-            writer.writerow([files.csv_cell(method), shots, *means, *deviations])
+            writer.writerow([csv_cell(method), shots, *means, *deviations])
     files.write_bytes(folder / f"{NAME}.csv", table.getvalue().encode())
     figure = draw_shots(results)
     for kind in ("svg", "png"):

@@ -12,7 +12,7 @@ from typing import Any
 from dpw.runs.gathering import METRICS, Group, Number, Section, Spread
 from dpw.runs.published import EXTRA_DATA, Published
 from dpw.runs.published_datasets import BY_DATASET
-from dpw.storage.files import csv_cell
+from dpw.storage.csv_file import csv_cell
 
 Cell = str | int | float | Spread | None
 

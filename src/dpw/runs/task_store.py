@@ -22,6 +22,7 @@ from dpw.storage.checkpoint import refuse_differences
 from dpw.storage.lock import waiting_to_write
 from dpw.storage.model_folder import header, learned_task, task_json
 from dpw.storage.model_json import TASK_FILE, TASK_KIND
+from dpw.storage.schema import KeptContent, MeasuredContent, check_content
 
 MEASURED_KIND = "dpw-measured"
 PATIENCE = 60.0  # seconds to wait for somebody else who writes the same entry
@@ -47,7 +48,14 @@ class KeptTask:
                 f"task {self.task.name!r} was learned with other shared tensors than those of the model: "
                 "delete the store and learn it again"
             )
-        method.load_task(self.task, self.tensors)
+        try:
+            method.load_task(self.task, self.tensors)
+        except (LookupError, RuntimeError, TypeError, AttributeError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise DamagedFileError(
+                f"the tensors of task {self.task.name!r} in the store do not fit method {method.name!r} "
+                f"({reason}): delete the store and learn it again"
+            ) from error
         method.answers.clear()
 
 
@@ -75,6 +83,7 @@ class TaskStore:
             return None
         folder = self._learned(key)
         content = files.read_json(folder / TASK_FILE, "learned task")
+        check_content(KeptContent, content, folder / TASK_FILE)
         refuse_differences(folder / TASK_FILE, content["identity"], identity, "delete this entry")
         task, shared = content["tasks"][0], content["shared"]
         return KeptTask(
@@ -117,6 +126,7 @@ class TaskStore:
         if not path.is_file():
             return []
         content = files.read_json(path, "measurement")
+        check_content(MeasuredContent, content, path)
         refuse_differences(path, content["identity"], identity, "delete this file")
         return list(content["tests"])
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpw.errors import DamagedFileError, InputError
 from dpw.storage import files
 from dpw.storage.lock import writing
+from dpw.storage.schema import PlanContent, ProgressContent, check_content
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -109,16 +110,12 @@ class TrainingCheckpoint:
         unsaid = {key: self.identity.get(key) for key in (DATA, CLIP_SETTINGS)}
         stored = unsaid | content["identity"]
         refuse_differences(self.path, stored, self.identity, REMEDY)
-        try:
-            entries = content["tensors"]
-            best = files.read_tensors(self.folder, entries["best"]) if "best" in entries else None
-            tensors = files.read_tensors(self.folder, entries["now"])
-            position, log_bytes = Position(**content["position"]), int(content["log_bytes"])
-            return Stored(position, tensors, best, log_bytes, content.get("log_sha256"))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise DamagedFileError(f"{self.path} does not hold a whole training state ({error})") from error
+        check_content(ProgressContent, content, self.path)
+        said = {one.name: content["position"][one.name] for one in fields(Position)}
+        entries = content["tensors"]
+        best = files.read_tensors(self.folder, entries["best"]) if entries.get("best") else None
+        tensors = files.read_tensors(self.folder, entries["now"])
+        return Stored(Position(**said), tensors, best, content["log_bytes"], content.get("log_sha256"))
 
     def read(self) -> dict[str, Any]:
         """The JSON of the stored state, checked."""
@@ -149,6 +146,7 @@ class TrainingCheckpoint:
         if not path.exists():
             return None
         content = files.read_json(path, "training plan")
+        check_content(PlanContent, content, path)
         if not self.exists and content["identity"] != self.identity:
             return None
         refuse_differences(path, content["identity"], self.identity, REMEDY)
@@ -170,8 +168,12 @@ class TrainingCheckpoint:
     def _entries(self) -> list[dict[str, Any]]:
         """The tensor files of the stored state; none where there is no state that can be read."""
         try:
-            return list(self.read()["tensors"].values()) if self.exists else []
-        except (DamagedFileError, KeyError, AttributeError):
+            content = self.read() if self.exists else None
+            if content is None:
+                return []
+            check_content(ProgressContent, content, self.path)
+            return [entry for entry in content["tensors"].values() if entry is not None]
+        except DamagedFileError:
             return []
 
 

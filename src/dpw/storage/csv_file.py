@@ -8,7 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from dpw.errors import InputError, StorageError
-from dpw.storage.files import csv_cell
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def csv_cell(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula, on one line; numbers and a lone dash stay."""
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r", "\\r").replace("\n", "\\n")
+    if not text.startswith(FORMULA) or text == "-":
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return f"'{text}"
+    return text
 
 
 def csv_line(values: Sequence[Any]) -> str:

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpw.errors import DamagedFileError, InputError, StorageError
-from dpw.storage.lock import TENSOR_FILE, journal_of
+from dpw.storage.journal import TENSOR_FILE
+from dpw.storage.lock import journal_of
 
 if TYPE_CHECKING:  # torch takes seconds, and most commands read only JSON
     from torch import Tensor
@@ -33,7 +34,6 @@ FORMAT = 1
 AGED = 2 * 10**9  # nanoseconds; file systems tell times apart by milliseconds, some by two seconds
 MAX_JSON = 64_000_000  # bytes of a JSON file; a model of ten thousand tasks has a tenth of that
 OWN_FOLDER = ".dpw-made"  # in every folder of pictures and tables that dpw made
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 Entries = Sequence[Mapping[str, Any]]
 
 
@@ -113,20 +113,6 @@ def refuse_link(path: Path) -> None:
         raise InputError(f"{path} is a link: refused, put what it leads to in its place")
 
 
-def csv_cell(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula, on one line; numbers and a lone dash stay."""
-    if not isinstance(value, str):
-        return value
-    text = value.replace("\r", "\\r").replace("\n", "\\n")
-    if not text.startswith(FORMULA) or text == "-":
-        return text
-    try:
-        float(text)
-    except ValueError:
-        return f"'{text}"
-    return text
-
-
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write JSON with a checksum over its own content."""
     body = {key: value for key, value in content.items() if key != "checksum"}
@@ -175,11 +161,24 @@ def commit(path: Path, content: Mapping[str, Any] | None, entries: Entries, befo
         path.unlink(missing_ok=True)
     else:
         write_json(path, content)
-    used = {entry["file"] for entry in entries}
-    for made in journal.written_in(folder):
-        if made.name not in used and TENSOR_FILE.fullmatch(made.name) and not made.is_symlink():
-            _discard(made)
-    journal.settle(folder)
+    tidy_up(folder, entries)
+
+
+def tidy_up(folder: Path, entries: Entries) -> None:
+    """Delete the tensor files that this or a killed writer made and that the state of a folder does not name.
+
+    A journal that was found is not believed alone: a file that only it names must also bear its own hash.
+    """
+    above = Path(os.path.realpath(folder))
+    journal = journal_of(above / "any")
+    assert journal is not None, "only a writer tidies up"
+    used, staying = {entry["file"] for entry in entries}, []
+    for made in journal.written_in(above):
+        if made.name in used or not TENSOR_FILE.fullmatch(made.name) or made.is_symlink():
+            continue
+        if not journal.is_inherited(made) or bears_its_digest(made):
+            staying += [] if _discard(made) else [made]
+    journal.settle(above, staying)
 
 
 def is_whole(folder: Path, entry: Mapping[str, Any]) -> bool:
@@ -224,7 +223,7 @@ def refuse_without_room(folder: Path, needed: int) -> None:
     free = needed if there is None else shutil.disk_usage(there).free
     if free < needed:
         raise StorageError(
-            f"{folder} has room for {free / 1e6:.0f} MB and the training needs {needed / 1e6:.0f} MB: "
+            f"{folder} has room for {free / 1e6:.1f} MB and the training needs {needed / 1e6:.1f} MB: "
             "free some space or choose another disk",
             errno.ENOSPC,
         )
@@ -342,7 +341,10 @@ def file_digest(path: Path) -> str:
 
 def bears_its_digest(path: Path) -> bool:
     """Whether a tensor file holds what the hash in its name says, as those that dpw writes do."""
-    return path.is_file() and path.stem.endswith(f"-{file_digest(path)[:16]}")
+    try:
+        return path.is_file() and path.stem.endswith(f"-{file_digest(path)[:16]}")
+    except OSError:
+        return False
 
 
 def slug(name: str) -> str:
@@ -378,12 +380,13 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _discard(path: Path) -> None:
-    """Remove a file that may not be there."""
+def _discard(path: Path) -> bool:
+    """Remove a file that may not be there; whether it is gone."""
     try:
         path.unlink(missing_ok=True)
     except OSError:
-        return
+        return False
+    return True
 
 
 def _why_not_written(path: Path, error: OSError) -> str:

@@ -10,27 +10,25 @@ else is ever removed: neither by a pattern of names nor below a folder that was 
 import errno
 import json
 import os
-import re
 import socket
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from dpw.errors import InputError, StorageError
+from dpw.storage.journal import LONGEST, TEMPORARY, TENSOR_FILE, holder_of, is_tensor_file, names, parsed
 
 fcntl: Any = None  # a system without flock: the lock file itself is the lock
 with suppress(ImportError):
     import fcntl
 
 FILE = ".dpw.lock"
-TEMPORARY = re.compile(r"\.[^/]{1,200}\.dpw-[0-9a-f]{8}\.tmp")
-TENSOR_FILE = re.compile(r"[A-Za-z0-9._-]{1,100}-[0-9a-f]{16}\.safetensors")
+FINISHED = "finished"
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
-LONGEST = 1 << 20
 
 _held: dict[Path, "FolderLock"] = {}
 _guard = threading.RLock()
@@ -47,11 +45,13 @@ class FolderLock:
         """Make the folder if need be and take the lock, or say who holds it."""
         self.folder, self.path = folder, folder / FILE
         self.thread, self.depth = threading.get_ident(), 0
-        self.holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%F %T")}
+        who = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%F %T")}
+        self.holder: dict[str, Any] = who
         self.made = _make(folder)
         self.descriptor: int | None = None
         self.by_name = False  # the file itself is the lock
         self.written: set[str] = set()
+        self.inherited: set[str] = set()  # noted by a writer that was killed, or by whoever left the journal
         try:
             self._take()
         except BaseException:
@@ -73,19 +73,38 @@ class FolderLock:
         paths = (self.folder / name for name in sorted(self.written))
         return [path for path in paths if path.parent == folder]
 
-    def settle(self, folder: Path) -> None:
-        """Strike out the files directly in a folder: its state is committed, what was left over is gone."""
-        self.written -= {path.relative_to(self.folder).as_posix() for path in self.written_in(folder)}
+    def is_inherited(self, path: Path) -> bool:
+        """Whether only the journal of an earlier writer says that a file was made by one."""
+        return path.relative_to(self.folder).as_posix() in self.inherited
+
+    @property
+    def finished(self) -> Any:
+        """What this writer, or one that was killed while it tidied up, says that it has finished."""
+        return self.holder.get(FINISHED)
+
+    def finish(self, what: Any) -> None:
+        """Say what is committed, before the tidying up: after a kill the next writer knows of it."""
+        self.holder[FINISHED] = what
         self._write_journal()
 
-    def release(self, failed: bool = False) -> None:
+    def settle(self, folder: Path, staying: Collection[Path] = ()) -> None:
+        """Strike out the files directly in a folder: its state is committed, what was left over is gone.
+
+        `staying` could not be removed; the next writer tries again.
+        """
+        done = {path for path in self.written_in(folder) if path not in staying}
+        self.written -= {path.relative_to(self.folder).as_posix() for path in done}
+        if done:
+            self._write_journal()
+
+    def release(self) -> None:
         """Remove the lock file and give the lock back; a folder that was made for nothing goes too.
 
-        A writer that failed leaves the journal of tensor files that it made and did not commit.
+        The journal of tensor files that were made and not committed, or could not be removed, stays.
         """
         if self.descriptor is None:
             return
-        if self.by_name or not (failed and any(map(TENSOR_FILE.fullmatch, self.written))):
+        if self.by_name or not any(map(is_tensor_file, self.written)):
             with suppress(OSError):
                 self.path.unlink(missing_ok=True)
         os.close(self.descriptor)
@@ -130,7 +149,7 @@ class FolderLock:
                 descriptor = self._open(os.O_RDWR | os.O_CREAT | os.O_EXCL)
             except FileExistsError:
                 continue
-            self.written |= _names(left or [])
+            self._inherit(left or [])
             self.by_name = True
             self._begin(descriptor)
             return
@@ -138,7 +157,7 @@ class FolderLock:
 
     def _begin(self, descriptor: int) -> None:
         """Take over what a killed writer left, then say who holds the lock now."""
-        self.written |= _names(_parsed(os.pread(descriptor, LONGEST, 0)))
+        self._inherit(parsed(os.pread(descriptor, LONGEST, 0)))
         self.descriptor = descriptor
         for name in sorted(self.written):
             path = self.folder / name
@@ -148,6 +167,13 @@ class FolderLock:
                     if Path(os.path.realpath(path.parent)).is_relative_to(self.folder):  # no link leads out
                         path.unlink(missing_ok=True)
         self._write_journal()
+
+    def _inherit(self, lines: list[Any]) -> None:
+        """Take over the names in a journal that somebody left, and what its writer had finished."""
+        self.inherited |= names(lines)
+        self.written |= self.inherited
+        if FINISHED in (before := holder_of(lines)):
+            self.holder[FINISHED] = before[FINISHED]
 
     def _write_journal(self) -> None:
         """The holder, and below it every file that was made and not yet committed."""
@@ -192,16 +218,14 @@ def writing(folder: Path) -> Iterator[FolderLock]:
         if lock is None:
             lock = _held[key] = FolderLock(key)
         lock.depth += 1
-    failed = True
     try:
         yield lock
-        failed = False
     finally:
         with _guard:
             lock.depth -= 1
             if not lock.depth:
                 _held.pop(key, None)
-                lock.release(failed)
+                lock.release()
 
 
 @contextmanager
@@ -245,7 +269,7 @@ def left_behind(folder: Path) -> set[str]:
     path = folder / FILE
     if path.is_symlink() or not path.is_file():
         return set()
-    return {name for name in _names(_content(path) or []) if TENSOR_FILE.fullmatch(name)}
+    return {name for name in names(_content(path) or []) if TENSOR_FILE.fullmatch(name)}
 
 
 # ------------------------------------------------------------------------------- the system, warily
@@ -280,9 +304,8 @@ def _is_at(descriptor: int, path: Path) -> bool:
 def _holder(descriptor: int) -> Any:
     """Who says in a lock file that it is his; one who has just taken it gets a moment to say so."""
     for _ in range(20):
-        said = _parsed(os.pread(descriptor, LONGEST, 0))
-        if said and isinstance(said[0], dict):
-            return said[0]
+        if said := holder_of(parsed(os.pread(descriptor, LONGEST, 0))):
+            return said
         time.sleep(0.01)
     return {}
 
@@ -315,31 +338,9 @@ def _content(path: Path) -> list[Any] | None:
     """The lines of a lock file, or None if there is none."""
     try:
         with path.open("rb") as file:
-            return _parsed(file.read(LONGEST)) or [{}]
+            return parsed(file.read(LONGEST)) or [{}]
     except FileNotFoundError:
         return None
-
-
-def _parsed(content: bytes) -> list[Any]:
-    """The lines of a lock file; one that was cut off is passed over."""
-    found = []
-    for line in content.splitlines():
-        try:
-            found.append(json.loads(line))
-        except (ValueError, RecursionError):
-            continue
-    return found
-
-
-def _names(lines: list[Any]) -> set[str]:
-    """The files that a journal names, as far as they can be a writer's own."""
-    names = {line for line in lines if isinstance(line, str) and ".." not in line.split("/")}
-    kinds = (TEMPORARY, TENSOR_FILE)
-    return {
-        name
-        for name in names
-        if not name.startswith("/") and any(kind.fullmatch(name.rpartition("/")[2]) for kind in kinds)
-    }
 
 
 def _make(folder: Path) -> list[Path]:

@@ -29,6 +29,7 @@ from dpw.storage.model_json import (
     FILE,
     KIND,
     TASK_FILE,
+    changing,
     commit,
     copy_tensors,
     durable,
@@ -224,7 +225,7 @@ def import_tasks(folder: Path, sources: Sequence[Path], backbone: str | Path | N
         raise InputError(f"{folder} is a file: choose a folder for the model")
     if not is_model(folder):
         _check_tasks(folder, _model_for(given[0]), given, backbone)  # before anything is made
-    with writing(folder):
+    with changing(folder):
         content = read_model(folder) if is_model(folder) else _model_for(given[0])
         _check_tasks(folder, content, given, backbone)
         for one in given:

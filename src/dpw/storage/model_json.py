@@ -3,7 +3,8 @@
 Listing, forgetting and copying tasks need no method and no CLIP, so nothing here imports torch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,20 @@ def refuse_other_clip(folder: Path, reference: str) -> None:
         raise InputError(f"{folder} stands on {own}, which --model {reference} cannot change: leave it out")
 
 
+@contextmanager
+def changing(folder: Path) -> Iterator[None]:
+    """Be the only writer of a model's folder, in which nothing is left over that a killed writer made."""
+    with writing(folder):
+        with suppress(DamagedFileError):
+            if is_model(folder):
+                files.tidy_up(folder, entries_of(read_model(folder)))
+        yield
+
+
 def remove_task(folder: Path, name: str) -> None:
     """Take one task out of a model folder; no other file is touched."""
     read_model(folder)  # a folder that is no model is refused before anything is made in it
-    with writing(folder):
+    with changing(folder):
         content = read_model(folder)
         _refuse_mixed(folder, content, name)
         find_task(folder, content, name)

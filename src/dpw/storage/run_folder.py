@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from dpw.errors import DamagedFileError, InputError
 from dpw.storage import files
 from dpw.storage.checkpoint import refuse_differences
+from dpw.storage.csv_file import csv_cell
 from dpw.storage.lock import is_own_name
 from dpw.storage.logs import MetricsLog
 from dpw.storage.schema import ResultsContent, RowContent, RunContent, ZeroShotContent, check_content
@@ -168,10 +169,10 @@ class RunFolder:
         """Write the accuracy matrix as a table, unless it is there as it should be."""
         table = io.StringIO()
         writer = csv.writer(table, lineterminator="\n")
-        writer.writerow(["after", *map(files.csv_cell, content["tasks"])])
+        writer.writerow(["after", *map(csv_cell, content["tasks"])])
         writer.writerow(["zero-shot", *content["zero_shot"]])
         for name, row in zip(content["tasks"], content["accuracy"], strict=True):
-            writer.writerow([files.csv_cell(name), *row])
+            writer.writerow([csv_cell(name), *row])
         path, wanted = self.path / "accuracy.csv", table.getvalue().encode()
         if not path.is_file() or path.stat().st_size != len(wanted) or path.read_bytes() != wanted:
             files.write_bytes(path, wanted)

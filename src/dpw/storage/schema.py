@@ -63,6 +63,51 @@ class ModelContent(_Part):
     tasks: list[_Task]
 
 
+class _Position(_Part):
+    """How far a training has come."""
+
+    task: Name
+    epoch: Count
+    batch: Count
+    step: Count
+    best_epoch: Count | None
+    best_accuracy: Annotated[float, Field(allow_inf_nan=False)] | None
+    validation: list[Annotated[float, Field(allow_inf_nan=False)]]
+
+
+class _States(_Part):
+    """The tensors of a training that is not finished."""
+
+    now: _Entry
+    best: _Entry | None = None
+
+
+class ProgressContent(_Part):
+    """`progress.json`: a training that is not finished."""
+
+    identity: dict[str, Any]
+    position: _Position
+    log_bytes: Count
+    log_sha256: str | None = None
+    tensors: _States
+
+
+class _Recipe(_Part):
+    """Rate and length of a training, and the rates that were tried."""
+
+    learning_rate: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    steps: Annotated[int, Field(ge=1)]
+    batch_size: Annotated[int, Field(ge=1)]
+    tried: list[Annotated[list[float], Field(min_length=2, max_length=2)]]
+
+
+class PlanContent(_Part):
+    """`plan.json`: how a training is to go."""
+
+    identity: dict[str, Any]
+    plan: _Recipe
+
+
 class RunContent(_Part):
     """`run.json`."""
 
@@ -90,6 +135,28 @@ class RowContent(_Part):
     tests: list[_Test]
     log_bytes: Count
     parameters: Count
+
+
+class KeptContent(ModelContent):
+    """A learned task in a store of tasks."""
+
+    identity: dict[str, Any]
+    tasks: Annotated[list[_Task], Field(min_length=1, max_length=1)]
+    log: str
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class _Measured(_Test):
+    """One test set after some tasks, and how long it took."""
+
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class MeasuredContent(_Part):
+    """How one test set went for plain CLIP and after every task."""
+
+    identity: dict[str, Any]
+    tests: list[_Measured]
 
 
 class ZeroShotContent(_Part):

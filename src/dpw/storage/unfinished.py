@@ -1,11 +1,12 @@
 """A training that was begun in a model folder and not ended: recognised, taken up again, or dropped."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from dpw.errors import DamagedFileError, InputError
 from dpw.storage import files
 from dpw.storage.checkpoint import DATA, TrainingCheckpoint
-from dpw.storage.lock import is_own_name, left_behind
+from dpw.storage.lock import is_own_name, journal_of, left_behind
 from dpw.storage.model_json import is_model, read_model
 
 FOLDER = "learning"
@@ -49,8 +50,10 @@ def is_finished(folder: Path, task: str, digest: str) -> bool:
     state, learned = TrainingCheckpoint(folder / FOLDER, {}), learned_tasks(folder)
     identity = state.begun() if state.planned else {}
     begun = str(identity.get("task name"))
+    journal = journal_of(folder / FOLDER)
+    finished = None if journal is None else journal.finished
     if state.folder.is_dir() and (begun in learned or not state.planned):
-        remove(folder)
+        end(folder)
     elif state.exists and begun != task:
         raise InputError(
             f"{folder} has an unfinished training of task {begun!r}: finish it with the command that began "
@@ -58,7 +61,7 @@ def is_finished(folder: Path, task: str, digest: str) -> bool:
         )
     if task not in learned:
         return False
-    if begun == task and identity.get(DATA, digest) == digest:
+    if (begun == task and identity.get(DATA, digest) == digest) or finished == [task, digest]:
         return True
     raise InputError(
         f"{folder} has already learned a task {task!r}: give this one another --name, forget that one, or "
@@ -69,6 +72,16 @@ def is_finished(folder: Path, task: str, digest: str) -> bool:
 def learned_tasks(folder: Path) -> list[str]:
     """Names of the tasks that a folder's model knows; none where there is no model yet."""
     return [str(entry["name"]) for entry in read_model(folder)["tasks"]] if is_model(folder) else []
+
+
+def end(folder: Path) -> None:
+    """Remove the state of a training whose task is in the model; the lock says so until all of it is gone."""
+    state, journal = TrainingCheckpoint(folder / FOLDER, {}), journal_of(folder / FOLDER)
+    with suppress(DamagedFileError):
+        if journal is not None and state.planned:
+            identity = state.begun()
+            journal.finish([identity.get("task name"), identity.get(DATA)])
+    remove(folder)
 
 
 def remove(folder: Path) -> None:
