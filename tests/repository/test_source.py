@@ -76,6 +76,7 @@ WITHOUT_TENSORS = [
     ["learn", "nothing", "--into", "new", "--steps", "0"],
     ["reproduce", "nothing"],
     ["report", "nothing"],
+    ["status", "nothing"],
     ["figures", "nothing"],
     ["explain", "nothing", "a.jpg"],
 ]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dpw.errors import DpwError, InputError
-from dpw.storage import model_folder
+from dpw.storage import model_json
 from dpw.storage.checkpoint import TrainingCheckpoint
 from dpw.storage.files import MAX_JSON
 from dpw.storage.run_folder import CLUSTER_FILE, RunFolder
@@ -70,7 +70,7 @@ def run_status(folder: Path) -> RunStatus:
 
 def _learned(model: Path) -> int:
     """How many tasks a model has."""
-    return len(model_folder.read_model(model)["tasks"]) if model_folder.is_model(model) else 0
+    return len(model_json.read_model(model)["tasks"]) if model_json.is_model(model) else 0
 
 
 def statuses(folder: Path) -> list[RunStatus]:
