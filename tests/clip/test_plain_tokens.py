@@ -58,3 +58,15 @@ def test_an_unusual_tokeniser_is_left_to_transformers(tmp_path):
     assert plain_tokenizer(folder) is None
     (folder / "tokenizer.json").write_text("{")
     assert plain_tokenizer(folder) is None
+
+
+@pytest.mark.parametrize("merges", [[["no", "such"]], [[None, None]], ["no such"]])
+def test_pairs_outside_the_vocabulary_are_left_to_transformers(tmp_path, merges):
+    """`tokenizers` raises a bare `Exception` for them."""
+    vocabulary = json.loads((EMBEDDED["mini"] / "vocab.json").read_text())
+    content = {"added_tokens": [], "model": {"vocab": vocabulary, "merges": []}}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    assert plain_tokenizer(tmp_path) is not None
+    content["model"]["merges"] = merges
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    assert plain_tokenizer(tmp_path) is None

@@ -404,3 +404,12 @@ def test_a_pipe_in_place_of_a_log_is_refused_at_once(toy, tmp_path, name):
     os.mkfifo(folder / name)
     with pytest.raises(DamagedFileError, match="no plain file"):
         resume_run(folder, RunOptions())
+
+
+def test_locks_that_a_kill_left_inside_a_run_are_gone_when_it_is_resumed(dpw_run, tmp_path):
+    shutil.copytree(dpw_run, tmp_path / "r")
+    before = sorted(path.name for path in (tmp_path / "r").rglob("*"))
+    for part in ("model", "progress"):
+        (tmp_path / "r" / part / ".dpw.lock").touch()
+    resume_run(tmp_path / "r")
+    assert sorted(path.name for path in (tmp_path / "r").rglob("*")) == before

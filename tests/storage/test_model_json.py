@@ -7,7 +7,7 @@ import pytest
 from dpw.errors import InputError
 from dpw.storage import files
 from dpw.storage.lock import FILE
-from dpw.storage.model_json import changing, export_task, read_model, remove_task
+from dpw.storage.model_json import changing, export_task, read_model, remove_task, tidy
 
 
 class Killed(BaseException):
@@ -59,3 +59,18 @@ def test_a_damaged_model_is_not_tidied_up(half_forgotten):
     with changing(folder):
         pass
     assert tensors.exists()
+
+
+def test_only_a_lock_that_was_left_is_a_reason_to_tidy_up(half_forgotten, tmp_path):
+    folder, tensors = half_forgotten
+    tidy(folder)
+    assert not tensors.exists()
+    assert not (folder / FILE).exists()
+    for name in ("empty", "left"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "left" / FILE).touch()
+    tidy(tmp_path / "left")
+    tidy(tmp_path / "empty")
+    tidy(tmp_path / "absent")
+    assert not list((tmp_path / "left").iterdir())
+    assert not (tmp_path / "absent").exists()

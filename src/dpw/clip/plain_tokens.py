@@ -75,7 +75,10 @@ def _made(vocabulary: dict[str, int], merges: Sequence[str | Sequence[str]]) -> 
     pairs = [tuple(pair.split(" ")) if isinstance(pair, str) else tuple(pair) for pair in merges]
     if any(len(pair) != 2 for pair in pairs):
         return None
-    return PlainTokenizer(vocabulary, [(str(first), str(second)) for first, second in pairs])
+    try:
+        return PlainTokenizer(vocabulary, [(str(first), str(second)) for first, second in pairs])
+    except Exception:  # pairs or numbers that do not fit: `tokenizers` raises nothing more particular
+        return None
 
 
 def _json(path: Path) -> Any:

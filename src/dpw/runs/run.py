@@ -18,6 +18,7 @@ from dpw.runs.config import UNNAMED, RunConfig, RunOptions, default_model
 from dpw.runs.opening import method_config
 from dpw.runs.provenance import environment, versions
 from dpw.storage.lock import waiting_to_write
+from dpw.storage.model_json import tidy
 from dpw.storage.run_folder import RunFolder
 
 
@@ -170,6 +171,9 @@ def _begun(files: RunFolder, config: RunConfig, options: RunOptions) -> Benchmar
 def _resumed(files: RunFolder, options: RunOptions) -> BenchmarkRun | None:
     """A run whose lock is held, as it stands; None if it is finished."""
     files.refuse_incomplete()
+    if is_main_process():
+        for part in (files.model, files.checkpoint):
+            tidy(part)
     content = files.read_run()
     _stored_config(files, content)  # a method that is unknown here is refused even in a finished run
     if files.finished:

@@ -11,6 +11,7 @@ from typing import Any
 from dpw.errors import DamagedFileError, InputError
 from dpw.methods.catalog import catalog, refuse_mixed
 from dpw.storage import files
+from dpw.storage.lock import FILE as LOCK_FILE
 from dpw.storage.lock import writing
 from dpw.storage.schema import ModelContent, check_content
 
@@ -47,6 +48,13 @@ def changing(folder: Path) -> Iterator[None]:
             if is_model(folder):
                 files.tidy_up(folder, entries_of(read_model(folder)))
         yield
+
+
+def tidy(folder: Path) -> None:
+    """Remove what a killed writer left in a folder; one without a lock file is not touched."""
+    if (folder / LOCK_FILE).is_file():
+        with changing(folder):
+            pass
 
 
 def remove_task(folder: Path, name: str) -> None:
