@@ -47,6 +47,20 @@ def test_what_goes_wrong_in_one_is_said_once_and_is_the_exit_code(capsys):
     assert capsys.readouterr().err.count("there is no folder nothing") == 1
 
 
+def test_what_is_short_begins_last(monkeypatch):
+    begun = []
+    start = Job.start
+
+    def noted(job, threads):
+        begun.append(job.name)
+        start(job, threads)
+
+    monkeypatch.setattr(Job, "start", noted)
+    jobs = [Job(name, ["methods", "--json"], short=name == "short") for name in ("short", "one", "other")]
+    assert len(run_side_by_side(jobs, 1)) == 3
+    assert begun == ["one", "other", "short"]
+
+
 def test_a_signal_reaches_every_process_and_none_is_left(capsys, monkeypatch):
     def start(job, threads):
         job.process = subprocess.Popen([sys.executable, "-c", WAITS], stdout=job.answer, stderr=job.errors)

@@ -196,7 +196,12 @@ def _all(
     limits = ["--checkpoint-seconds", str(checkpoint_seconds)]
     limits += [] if reuse is None else ["--reuse", str(reuse)]
     started = [
-        Job(folder.name, [*_arguments(config, settings), "--output", str(folder), *limits], folder)
+        Job(
+            folder.name,
+            [*_arguments(config, settings), "--output", str(folder), *limits],
+            folder,
+            short=config.method == "zero-shot",
+        )
         for config, folder in planned
     ]
     return run_side_by_side(started, at_once)

@@ -32,11 +32,15 @@ READ_AT = 0.5  # seconds between two looks at what they have written
 
 @dataclass
 class Job:
-    """One command line of `dpw` whose answer is JSON; `folder` says how far it is, if it writes a run."""
+    """One command line of `dpw` whose answer is JSON; `folder` says how far it is, if it writes a run.
+
+    A `short` one is begun after the others, so that no long one is left alone at the end.
+    """
 
     name: str
     arguments: list[str]
     folder: Path | None = None
+    short: bool = False
     process: subprocess.Popen[bytes] | None = None
     answer: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
     errors: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
@@ -124,7 +128,7 @@ def _answers(jobs: Sequence[Job], request: StopRequest) -> list[dict[str, Any]]:
 
 def _carry_out(jobs: Sequence[Job], at_once: int, request: StopRequest) -> None:
     """Start jobs as others end, show how far they are, and pass a signal on."""
-    waiting, running, told = list(jobs), list[Job](), False
+    waiting, running, told = sorted(jobs, key=lambda job: job.short), list[Job](), False
     threads = max(1, usable_cores() // at_once)
     with Watching() as watching:
         while running or (waiting and not request()):
