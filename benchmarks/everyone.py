@@ -24,8 +24,8 @@ def main() -> int:
     load = Backbone.from_pretrained if shape == "mini" else models.backbone
     found = []
     for one in costs(shape, load):
-        print(f"{one.method}: {one.problem or 'measured'}", file=sys.stderr, flush=True)
         found.append(one)
+        print(" | ".join(cost_rows([found[0], one])[-1]), file=sys.stderr, flush=True)
     print("\n".join(piped(cost_rows(found))))
     return 0
 
