@@ -12,6 +12,7 @@
 import os
 import signal
 import sys
+from itertools import pairwise
 
 
 def _stop_at_once(number: int, frame: object) -> None:  # noqa: ARG001
@@ -22,7 +23,7 @@ def _stop_at_once(number: int, frame: object) -> None:  # noqa: ARG001
 def _is_command_line() -> bool:
     """Whether this process is `dpw` or `python -m dpw`, and not a program of somebody else's."""
     if sys.argv[:1] == ["-m"]:  # a package that is about to be run is being imported
-        return ("-m", "dpw") in zip(sys.orig_argv, sys.orig_argv[1:], strict=False)
+        return ("-m", "dpw") in pairwise(sys.orig_argv)
     return sys.argv[:1] == sys.orig_argv[1:2] and os.path.basename(sys.argv[0]) == "dpw"  # noqa: PTH119
 
 

@@ -4,8 +4,6 @@ import os
 import signal
 import sys
 
-from dpw import _stop_at_once
-
 
 def _fill_streams() -> None:
     """Let no file that is opened later take the place of a standard stream that came closed."""
@@ -18,7 +16,7 @@ def main() -> None:
     """Bring the command line up; a signal that comes before it is up ends quietly with the customary code."""
     _fill_streams()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _stop_at_once)
+        signal.signal(number, lambda number, _: os._exit(128 + number))
     from dpw.cli import main as command_line
 
     command_line()
