@@ -53,6 +53,26 @@ def test_loss_and_gradients_are_the_same(name, checkpointing, computed):
     assert len(computed) == 4 + 1  # and the prompts, once
 
 
+def test_batches_in_a_fixed_order_are_computed_at_once_when_the_first_image_comes(computed):
+    method = models.start_training(models.learned("dpw", BACKBONE, 1, 4))
+    method.bank.eval()
+    expected = loss_and_gradients(method, [5, 0])
+    pixels, tokens = models.photographs("tiny", 8), BACKBONE.image_shape.tokens
+    asked = []
+
+    def batches():
+        for start in (0, 3, 6):
+            asked.append(start)
+            yield pixels[start : start + 3]
+
+    with BACKBONE.keeping_first_block(8, batches()):
+        assert asked == []
+        torch.testing.assert_close(loss_and_gradients(method, [5, 0]), expected, **CLOSE)
+        loss_and_gradients(method, [1, 2, 3, 4, 6, 7])
+    assert asked == [0, 3, 6]
+    assert [shape[0] for shape in computed if shape[1] == tokens] == [3, 3, 2]
+
+
 def test_a_batch_by_parts_finds_its_images_too(monkeypatch, computed):
     method = models.start_training(models.learned("dpw", BACKBONE, 1, 4))
     method.bank.eval()

@@ -67,9 +67,9 @@ def test_first_blocks_are_kept_of_images_that_come_again(toy, monkeypatch, proto
     announced = []
     keeping = Backbone.keeping_first_block
 
-    def told(backbone, count):
+    def told(backbone, count, batches):
         announced.append(count)
-        return keeping(backbone, count)
+        return keeping(backbone, count, batches)
 
     monkeypatch.setattr(Backbone, "keeping_first_block", told)
     birds = dataclasses.replace(task(toy, "birds"), protocol=protocol)

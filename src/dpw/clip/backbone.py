@@ -3,7 +3,7 @@
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -261,14 +261,14 @@ class Backbone(nn.Module):
         self._compiled = torch.compile(run_blocks, **options)
 
     @contextmanager
-    def keeping_first_block(self, images: int) -> Iterator[None]:
+    def keeping_first_block(self, images: int, batches: Iterable[Tensor] = ()) -> Iterator[None]:
         """Meanwhile compute once what no adaptation reaches, of prompts and of so many images if they fit.
 
-        Images are told apart by their pixels, uint8 in main memory.
+        Images are told apart by their pixels, uint8 in main memory; `batches` gives them in a fixed order.
         """
         image, text = self.image_shape, self.text_shape
         if min(image.blocks, text.blocks) > 1:  # a first block that is also the last has another end
-            self.first_block = KeptFirstBlock(images, image.tokens * image.width)
+            self.first_block = KeptFirstBlock(images, image.tokens * image.width, batches)
         try:
             yield
         finally:

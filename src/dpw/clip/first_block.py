@@ -5,7 +5,7 @@ on the value or later (DPW, DIKI), so they are the same in every epoch.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -21,13 +21,17 @@ ROOM = 2**30  # bytes for images
 class KeptFirstBlock:
     """What the first blocks of both towers have begun with, by image and for the latest prompts.
 
-    Every image is computed by itself, so that its digits do not depend on the batch it was first seen in,
-    and a training that is resumed ends in the same bytes.
+    Images are computed in batches that are always the same, or by themselves, so that their digits do not
+    depend on when they were first seen, and a training that is resumed ends in the same bytes.
     """
 
-    def __init__(self, images: int, size: int) -> None:
-        """Nothing is kept yet; images of so many numbers will be if all that come again have room."""
+    def __init__(self, images: int, size: int, batches: Iterable[Tensor] = ()) -> None:
+        """Nothing is kept yet; images of so many numbers will be if all that come again have room.
+
+        `batches` gives their pixels in an order that never changes, and is asked when the first image is.
+        """
         self.most = images if images * size * len(Begun._fields) * 4 <= ROOM else 0
+        self._batches = batches
         self._images: dict[bytes, Begun] = {}
         self._prompts: tuple[PackedPrompts, Begun] | None = None
 
@@ -38,21 +42,27 @@ class KeptFirstBlock:
 
     def images(self, pixels: Tensor, block: Any, embed: Callable[[Tensor], Tensor]) -> Begun:
         """Of uint8 pixels `(B, 3, H, W)` in main memory; `embed` gives what goes into the first block."""
-        keys = [hashlib.blake2b(one.numpy().data, digest_size=16).digest() for one in pixels.contiguous()]
+        batches, self._batches = self._batches, ()
+        for batch in batches:
+            self._begin(_keys(batch), batch, block, embed)
+        keys = _keys(pixels)
         begun = [
-            self._images.get(key) or self._begin(key, one, block, embed)
+            self._images.get(key) or self._begin([key], one[None], block, embed)[0]
             for key, one in zip(keys, pixels, strict=True)
         ]
         streams, queries, values = zip(*begun, strict=True)
         return Begun(torch.cat(streams), torch.cat(queries), torch.cat(values))
 
-    def _begin(self, key: bytes, one: Tensor, block: Any, embed: Callable[[Tensor], Tensor]) -> Begun:
-        """One image that is not kept yet, and will be as long as there is room."""
+    def _begin(
+        self, keys: Sequence[bytes], pixels: Tensor, block: Any, embed: Callable[[Tensor], Tensor]
+    ) -> list[Begun]:
+        """Images that are not kept yet, and will be as long as there is room."""
         with torch.inference_mode(mode=False), torch.no_grad():  # what is kept may be used in any pass
-            h = embed(one[None])
-            begun = begin_block(block, h, AllTokens(h.shape[1]))
-        if len(self._images) < self.most:
-            self._images[key] = begun
+            h = embed(pixels)
+            every = begin_block(block, h, AllTokens(h.shape[1]))
+        begun = [Begun(*parts) for parts in zip(*(part.split(1) for part in every), strict=True)]
+        room = self.most - len(self._images)
+        self._images.update(list(zip(keys, begun, strict=True))[:room])
         return begun
 
     def prompts(self, prompts: PackedPrompts, block: Any, embed: Callable[[], Tensor]) -> Begun:
@@ -62,6 +72,11 @@ class KeptFirstBlock:
             with torch.inference_mode(mode=False), torch.no_grad():
                 kept = self._prompts = prompts, begin_block(block, embed(), prompts)
         return kept[1]
+
+
+def _keys(pixels: Tensor) -> list[bytes]:
+    """What tells images apart: a digest of their pixels."""
+    return [hashlib.blake2b(one.numpy().data, digest_size=16).digest() for one in pixels.contiguous()]
 
 
 def starts_as_plain(adaptation: Adaptation | None) -> bool:

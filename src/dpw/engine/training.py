@@ -158,7 +158,9 @@ class _Fit:
         self.model, self.optimizer = self.accelerator.prepare(self.method, optimizer)
         self.resume()
         self.trainer.callback.on_begin(self.task.name, self.total, self.position.step)
-        with self.method.backbone.keeping_first_block(self.coming_again()):
+        splits = self.coming_again()
+        batches = (pixels for split in splits for pixels, _ in split.batches())
+        with self.method.backbone.keeping_first_block(sum(map(len, splits)), batches):
             while self.position.step < self.total:
                 self.epoch()
         if self.best is not None:
@@ -166,13 +168,14 @@ class _Fit:
         self.accelerator.free_memory()
         return self.position
 
-    def coming_again(self) -> int:
-        """How many images come again and again as they are, in main memory and full precision."""
+    def coming_again(self) -> list[SplitImages]:
+        """The images that come again and again as they are, in main memory and full precision."""
         varied = self.variation is not None or get_protocol(self.task.protocol).random_crop
         plain = self.accelerator.device.type == "cpu" and self.accelerator.mixed_precision == "no"
         if varied or not plain or self.total <= self.per_epoch:
-            return 0
-        return len(self.task.train) + (len(self.task.val) if self.task.val is not None else 0)
+            return []
+        splits, device = (self.task.train, self.task.val), self.accelerator.device
+        return [SplitImages(split, self.trainer.cache, device) for split in splits if split is not None]
 
     def batches(self, epoch: int) -> list[list[int]]:
         """The batches of one epoch."""
