@@ -101,15 +101,16 @@ class DPW(Method):
 
     def new_module(self, task: Task, images: TaskImages) -> nn.ModuleDict:
         """The task's Gaussian, and both towers with as many heads as its difficulty asks for."""
-        features, labels = self.collect_features(images)
-        factor = self.head_factor(task, features, labels)
+        seen, labels = self.answers.collect(self.routing_images(images))
+        features = seen[: len(images), : self.backbone.feature_width]
+        factor = self.head_factor(task, features, labels[: len(images)])
         towers = {tower: self.new_tower(tower, factor, task.name) for tower in TOWERS}
         heads = {tower: module.heads for tower, module in towers.items()}
         self.tasks[-1].details.update(heads=heads, factor=factor)
-        return nn.ModuleDict({**towers, ROUTER: self.answers.fit(self.routing_images(images))})
+        return nn.ModuleDict({**towers, ROUTER: self.answers.fit(seen, labels)})
 
     def routing_images(self, images: TaskImages) -> TaskImages:
-        """The images by which the new task will be recognised: those it is trained on."""
+        """The images by which the new task will be recognised: those it is trained on come first."""
         return images
 
     def head_factor(self, task: Task, features: Tensor, labels: Tensor) -> float:

@@ -36,6 +36,7 @@ from dpw.methods.routing.route import Route, rows_by_task
 from dpw.methods.routing.text_prototypes import TextPrototypeRouter, fit_text_prototypes
 
 TEXT_ROWS = 2048  # prompts that go through the text tower at once
+POINT_NUMBERS = 2**13  # prompts times width below which a core spends its time on calls
 ROUTER = "router"  # under which name a task's module holds what its router keeps
 
 
@@ -101,21 +102,33 @@ class WeightedAnswers:
             self.router = TextPrototypeRouter(self._kept, self.config.gate)
         else:
             self.router = GaussianRouter(self._kept, self.config.gate, self.config.weights == "fitted")
-        points = self.config.grid_points
-        self.texts = WeightedTexts(self.encode_texts, self.config.text_weight, points, self._stored_texts)
+        self.texts = WeightedTexts(
+            self.encode_texts,
+            self.config.text_weight,
+            self.config.grid_points,
+            self._stored_texts,
+            self._points_at_once,
+        )
 
     def _kept(self) -> Sequence[HostTensors]:
         """What the router keeps of all tasks: their Gaussians."""
         bank = self.method.bank
         return [bank.part(index, ROUTER) for index in range(len(bank))]
 
-    def fit(self, images: TaskImages) -> HostTensors:
-        """The Gaussian of a new task, from the frozen features of its training images."""
-        if self.config.router == "text-prototypes":
-            return self._fit_text_prototypes(images)
+    def collect(self, images: TaskImages) -> tuple[Tensor, Tensor]:
+        """What the router sees of all images of a new task, frozen features first, and their labels."""
+        if self._sees_features_alone:
+            return self.method.collect_features(images)
         with torch.no_grad():
-            pairs = [(self._router_features(pixels), labels.cpu()) for pixels, labels in images.batches()]
+            pairs = [(self._router_features(pixels), labels) for pixels, labels in images.batches()]
         features, labels = (torch.cat(part) for part in zip(*pairs, strict=True))
+        return features, labels
+
+    def fit(self, features: Tensor, labels: Tensor) -> HostTensors:
+        """The Gaussian of a new task, from what `collect` gave of its training images."""
+        labels = labels.cpu()
+        if self.config.router == "text-prototypes":
+            return self._fit_text_prototypes(features, labels)
         kept = self._fit_rows(len(features))
         rows, own = features[kept], labels[kept] if self.config.covariance == "classes" else None
         if self.config.covariance == "sample":
@@ -130,12 +143,11 @@ class WeightedAnswers:
         self.method.tasks[-1].details["router"] = details
         return found
 
-    def _fit_text_prototypes(self, images: TaskImages) -> HostTensors:
+    def _fit_text_prototypes(self, features: Tensor, labels: Tensor) -> HostTensors:
         """The text router's part of a new task, from its class texts and training images."""
         method, task = self.method, self.method.tasks[-1]
         with torch.no_grad():
             texts = F.normalize(method.backbone.encode_texts(method.training_tokens()), dim=-1)
-        features, labels = method.collect_features(images)
         task.details["router"] = {"kind": "text-prototypes", "images": len(labels)}
         generator = seeded(self.config.seed, task.name, "text prototypes")
         return fit_text_prototypes(features, labels, texts, generator)
@@ -146,23 +158,23 @@ class WeightedAnswers:
             return diagonal_target(features)
         return projection_target(*self.method.backbone.image_projection())
 
+    @property
+    def _sees_features_alone(self) -> bool:
+        """Whether the router sees nothing but CLIP's image feature, as the text router always does."""
+        return self.config.router_features == "image" or self.config.router == "text-prototypes"
+
     def _router_features(self, pixels: Tensor) -> Tensor:
-        """What the Gaussians see: CLIP's normalised image feature, and on request its mean patch token."""
-        if self.config.router_features == "image":
-            return self.method.frozen_image_features(pixels)
+        """CLIP's normalised image feature and its mean patch token."""
         features, patches = self.method.backbone.encode_with_patches(pixels)
         return torch.cat([F.normalize(features, dim=-1), patches], dim=-1)
 
     def router_features(self, images: Images) -> Tensor:
-        """The same for images of a question, in main memory, where routers decide; once for every batch.
-
-        The text router sees the feature alone.
-        """
+        """What the router sees of a question's images, in main memory, where it decides; once a batch."""
         return images.once("router on the host", lambda batch: self._seen_by_router(batch).detach().cpu())
 
     def _seen_by_router(self, images: Images) -> Tensor:
         """What the router sees, where the model is."""
-        if self.config.router_features == "image" or self.config.router == "text-prototypes":
+        if self._sees_features_alone:
             return self.method.frozen_features(images)
 
         def compute(batch: Images) -> Tensor:
@@ -306,6 +318,11 @@ class WeightedAnswers:
             by_weight = backbone.encode_copies(tokens, len(weight[rows]), adaptation)
             encoded += [ensemble(one, len(group.templates)) for one in by_weight]
         return torch.stack(encoded)
+
+    def _points_at_once(self, group: ClassGroup) -> int:
+        """How many weights of the grid go through the text tower together: several only if it is small."""
+        numbers = len(self.method.tokens(group)) * self.method.backbone.text_shape.width
+        return max(1, POINT_NUMBERS // numbers)
 
     def keep_texts(self) -> None:
         """Store text features of the newest task's own classes with it, so that its first answer is quick."""
