@@ -158,7 +158,10 @@ WITHOUT_EFFECT = [
     (["run", "{yaml}", "--model", "{clip}", "--seed", "1", "--seeds", "1,2"], "--seed 1 has no effect"),
     (["run", "{yaml}", "--model", "{clip}", "--method", "dpw,dpw"], "something twice"),
     (["run", "{yaml}", "--model", "{clip}", "--method", ""], "names nothing"),
-    (["run", "{yaml}", "--model", "{clip}", "--jobs", "2"], "no effect on a single run"),
+    (
+        ["run", "{yaml}", "--model", "{clip}", "--method", "finetune", "--jobs", "2"],
+        "no effect on a single run of finetune",
+    ),
     (["run", "{yaml}", "--model", "{clip}", "--seeds", "1,x"], "no list of whole numbers"),
     (["run", "{yaml}", "--model", "{clip}", "--seeds", "1,1"], "names a number twice"),
     (["run", "{yaml}", "--model", "{clip}", "--shots", "2,two"], "no list of whole numbers"),

@@ -33,6 +33,7 @@ from dpw.cli import (
     sweep,
 )
 from dpw.cli.output import say, say_error, say_text
+from dpw.engine.memory import keep_freed_memory
 
 TRACEBACK = "DPW_TRACEBACK"  # set: errors that nobody foresaw are shown whole
 CLICK_ERROR = typer.BadParameter.__mro__[2]  # click's root of usage errors, which typer may carry itself
@@ -92,6 +93,7 @@ def _options(
 def main() -> None:
     """Run the command line; a mistake of the user's is one sentence on stderr and exit code 2."""
     with obeying_signals():
+        keep_freed_memory()
         sys.exit(_exit_code())
 
 

@@ -130,7 +130,9 @@ def _carried_out(ray: Any, runs: Sequence[Any], place: ClusterPlace, request: An
         return [run_on_devices(ray, config, folder, *how) for config, folder in runs]
     status = place.base / CLUSTER_FILE
     with Display() as display:
-        options = GridOptions(place.store, status, threads, place.checkpoint_seconds, request, display.show)
+        options = GridOptions(
+            place.store, status, threads, place.checkpoint_seconds, request, display.show, say_error
+        )
         grid = [PlannedRun(config, folder) for config, folder in runs]
         return run_grid(grid, RayWorkers(ray, threads), options)
 

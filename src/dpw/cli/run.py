@@ -116,9 +116,10 @@ def run(
     grid = itertools.product(methods, presets, many_shots, many_seeds)
     planned = _planned(common, list(grid), base, output is None)
     refuse_mixed(cluster, threads, processes, jobs, track)
-    checked = _all_checked(planned, jobs, base if len(many_shots) > 1 else None)
+    checked = _all_checked(planned, base if len(many_shots) > 1 else None)
+    _refuse_lonely_jobs(jobs, checked)
     if cluster is None:
-        found = _all(checked, settings or [], checkpoint_seconds, jobs, reuse)
+        found = _all(checked, base, checkpoint_seconds, jobs, reuse)
     else:
         place = ClusterPlace(cluster, base, reuse, threads, processes, checkpoint_seconds)
         found = run_on_cluster(checked, place)
@@ -128,21 +129,25 @@ def run(
 
 
 def _all_checked(
-    planned: list[tuple[dict[str, Any], Path]], jobs: int | None, pictures: Path | None
+    planned: list[tuple[dict[str, Any], Path]], pictures: Path | None
 ) -> "list[tuple[RunConfig, Path]]":
     """Every run with its folder, all of them checked before the first begins."""
-    _refuse_lonely_jobs(jobs, len(planned))
     if pictures is not None:
         _refuse_foreign_pictures(pictures)
     return [(_checked(values), folder) for values, folder in planned]
 
 
-def _refuse_lonely_jobs(jobs: int | None, runs: int) -> None:
-    """Refuse to do a single run side by side."""
+def _refuse_lonely_jobs(jobs: int | None, runs: "Sequence[tuple[RunConfig, Path]]") -> None:
+    """Refuse to do a single run side by side whose tasks need each other."""
     from dpw import InputError
+    from dpw.methods.catalog import catalog
 
-    if jobs is not None and runs == 1:
-        raise InputError(f"--jobs {jobs} has no effect on a single run: leave it out")
+    config = runs[0][0]
+    if jobs is not None and len(runs) == 1 and not catalog()[config.method].isolated:
+        raise InputError(
+            f"--jobs {jobs} has no effect on a single run of {config.method}, whose tasks need each other: "
+            "leave it out"
+        )
 
 
 def _refuse_foreign_pictures(folder: Path) -> None:
@@ -180,54 +185,20 @@ def _planned(
 
 def _all(
     planned: "list[tuple[RunConfig, Path]]",
-    settings: list[str],
+    base: Path,
     checkpoint_seconds: float,
     jobs: int | None,
     reuse: Path | None,
 ) -> list[dict[str, Any]]:
-    """All runs, one after another or side by side."""
-    from dpw.cli.side_by_side import Job, run_side_by_side
+    """All runs, one after another or side by side; of a single one `jobs` learn its tasks side by side."""
+    from dpw.cli.side_by_side import run_side_by_side
     from dpw.data.cores import usable_cores
 
     small = all(config.model == "mini" for config, _ in planned) and RANK not in os.environ
-    at_once = min(len(planned), jobs or (usable_cores() if small else 1))
+    at_once = jobs or (min(len(planned), usable_cores()) if small else 1)
     if at_once == 1:
         return [run_in_terminal(config, folder, checkpoint_seconds, reuse) for config, folder in planned]
-    limits = ["--checkpoint-seconds", str(checkpoint_seconds)]
-    limits += [] if reuse is None else ["--reuse", str(reuse)]
-    started = [
-        Job(
-            folder.name,
-            [*_arguments(config, settings), "--output", str(folder), *limits],
-            folder,
-            short=config.method == "zero-shot",
-        )
-        for config, folder in planned
-    ]
-    return run_side_by_side(started, at_once)
-
-
-def _arguments(config: "RunConfig", settings: list[str]) -> list[str]:
-    """The command line of one run."""
-    given: dict[str, Any] = {
-        "method": config.method,
-        "model": config.model,
-        "seed": config.seed,
-        "preset": config.preset,
-        "data-root": config.data_root,
-        "protocol": config.protocol,
-        "shots": config.shots,
-        "order": None if config.order is None else ",".join(config.order),
-        "shot-lists": config.shot_lists,
-        "mixed-precision": config.mixed_precision,
-        "gradient-accumulation": config.gradient_accumulation,
-        "workers": config.workers,
-    }
-    words = ["run", config.benchmark]
-    words += [word for key, value in given.items() if value is not None for word in (f"--{key}", str(value))]
-    words += [word for setting in settings for word in ("--set", setting)]
-    words += [word for tracker in config.trackers for word in ("--track", tracker)]
-    return [*words, *(["--rebuild-splits"] if config.rebuild_splits else [])]
+    return run_side_by_side(planned, base, at_once, reuse, checkpoint_seconds)
 
 
 def parse_seeds(seed: int | None, seeds: str | None) -> list[int]:

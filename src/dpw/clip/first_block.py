@@ -60,7 +60,7 @@ class KeptFirstBlock:
         with torch.inference_mode(mode=False), torch.no_grad():  # what is kept may be used in any pass
             h = embed(pixels)
             every = begin_block(block, h, AllTokens(h.shape[1]))
-        begun = [Begun(*parts) for parts in zip(*(part.split(1) for part in every), strict=True)]
+        begun = [Begun(*(part[row : row + 1] for part in every)) for row in range(len(pixels))]
         room = self.most - len(self._images)
         self._images.update(list(zip(keys, begun, strict=True))[:room])
         return begun

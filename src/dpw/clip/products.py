@@ -17,6 +17,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """`F.linear`: X Wᵀ + b for tokens `(..., D)` and a weight `(E, D)`, by the quickest library."""
     if not _by_onednn(x, weight):
         return F.linear(x, weight, bias)
+    if not torch.is_grad_enabled():
+        return _product(x, weight, bias)
     mapped: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
     return mapped
 

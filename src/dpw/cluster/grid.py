@@ -17,14 +17,14 @@ from dpw.cluster.workers import Workers
 from dpw.engine.callbacks import never
 from dpw.errors import InputError, Interrupted, StorageError
 from dpw.runs.config import RunConfig
-from dpw.runs.stages import Part, Parts
+from dpw.runs.parts import Part, Parts
 
 LOOK = 1.0  # seconds between two looks at what the workers do
 FORGOTTEN = 86400.0  # seconds of silence after which signs of life are no longer kept
 
 
-def ignore(snapshot: Mapping[str, Any]) -> None:
-    """See how far a grid is and do nothing."""
+def ignore(told: Any) -> None:
+    """Hear how far a grid is, or what somebody should know, and do nothing."""
 
 
 @dataclass
@@ -37,6 +37,7 @@ class GridOptions:
     checkpoint_seconds: float = 30.0
     should_stop: Callable[[], bool] = never
     on_change: Callable[[Mapping[str, Any]], None] = ignore
+    on_notice: Callable[[str], None] = ignore
 
 
 @dataclass
@@ -69,6 +70,7 @@ class Grid:
         self.jobs: dict[Any, tuple[Job, PlannedRun]] = {}
         self.shared: dict[str, Any] = {}  # by key: the outcome of a part, None while it is being done
         self.spent: list[tuple[str, int, float]] = []  # kind, images and seconds of every part that was done
+        self.told: set[str] = set()  # notices, each once
         self.began = time.time()
 
     def go(self) -> list[Any]:
@@ -142,7 +144,9 @@ class Grid:
         """Take note of what a job gave, and go on with the runs that waited for it."""
         if isinstance(outcome, Failed):
             self._fail(job, run, outcome)
-        elif job.kind == "begin":
+            return
+        self._notify(outcome.notices)
+        if job.kind == "begin":
             run.parts = outcome.value
             self._go_on(run)
         elif job.kind == "finish":
@@ -205,9 +209,18 @@ class Grid:
     def _tell(self) -> None:
         """Say how far everything is."""
         found = self.snapshot()
+        for job in found["jobs"]:
+            self._notify(job.get("notices", ()))
         self.options.on_change(found)
         if self.options.status is not None:
             write_status(self.options.status, found)
+
+    def _notify(self, notices: Sequence[str]) -> None:
+        """Pass on what somebody should know, once however many runs say it."""
+        for notice in notices:
+            if notice not in self.told:
+                self.told.add(notice)
+                self.options.on_notice(notice)
 
     def snapshot(self) -> dict[str, Any]:
         """Every run with its stage, every job with who does it, and the time that is left."""

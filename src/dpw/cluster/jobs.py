@@ -10,15 +10,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
-
-import torch
+from typing import TYPE_CHECKING, Any, Literal
 
 from dpw.engine.callbacks import TrainingCallback
 from dpw.errors import DpwError, Interrupted
-from dpw.runs import stages
-from dpw.runs.benchmark_run import BenchmarkRun
 from dpw.runs.config import RunConfig, RunOptions
+
+if TYPE_CHECKING:  # whoever hands jobs out needs no torch
+    from dpw.runs.benchmark_run import BenchmarkRun
 
 Kind = Literal["begin", "learn", "measure", "finish"]
 STOP = "stop"  # a file of this name beside the beacons asks all workers to stop
@@ -54,10 +53,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Done:
-    """What a job gave, and the seconds it took."""
+    """What a job gave, the seconds it took, and what somebody should know."""
 
     value: Any
     seconds: float
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,9 +117,16 @@ class Beacon(TrainingCallback):
         self.content["message"] = message
         self.write()
 
+    def on_notice(self, notice: str) -> None:
+        """What somebody should know."""
+        self.content["notices"] = [*self.content.get("notices", ()), notice]
+        self.write()
+
 
 def carry_out(job: Job) -> Done | Failed:
     """Do a job in this process; a sentence for the user comes back as a value, not as an exception."""
+    import torch
+
     with suppress(OSError):
         os.chdir(job.directory)
     sys.argv = list(job.command) or sys.argv
@@ -131,12 +138,13 @@ def carry_out(job: Job) -> Done | Failed:
         beacon,
         beacon.should_stop,
         on_message=beacon.on_message,
-        on_notice=beacon.on_message,
+        on_notice=beacon.on_notice,
         reuse=job.store,
         patience=PATIENCE,
     )
     try:
-        return Done(_done(job, options), time.monotonic() - began)
+        value = _done(job, options)
+        return Done(value, time.monotonic() - began, tuple(beacon.content.get("notices", ())))
     except Interrupted as stopped:
         return Failed(str(stopped), stopped=True)
     except DpwError as error:
@@ -147,6 +155,8 @@ def carry_out(job: Job) -> Done | Failed:
 
 def _done(job: Job, options: RunOptions) -> Any:
     """The part of the run that a job names."""
+    from dpw.runs import stages
+
     if job.kind == "begin":
         return stages.begin(job.config, job.folder, options)
     if job.kind == "finish":
@@ -157,11 +167,13 @@ def _done(job: Job, options: RunOptions) -> Any:
     return stages.measure(run, job.index, job.key)
 
 
-_last: dict[bytes, BenchmarkRun] = {}
+_last: dict[bytes, "BenchmarkRun"] = {}
 
 
-def _opened(folder: Path, options: RunOptions) -> BenchmarkRun:
+def _opened(folder: Path, options: RunOptions) -> "BenchmarkRun":
     """A run to do parts of; a process that does several parts of it loads CLIP and lists the images once."""
+    from dpw.runs import stages
+
     key = str(folder).encode() + (folder / "run.json").read_bytes()
     if key not in _last:
         _last.clear()

@@ -1,6 +1,8 @@
 """How many cores there are to use."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 THREADS = "OMP_NUM_THREADS"
 
@@ -19,6 +21,20 @@ def usable_cores() -> int:
 def limit_threads(count: int) -> None:
     """Say how many threads this process may use, because others share the cores; torch is told apart."""
     os.environ[THREADS] = str(count)
+
+
+@contextmanager
+def limited_threads(count: int) -> Iterator[None]:
+    """Meanwhile say so to processes that are begun."""
+    before = os.environ.get(THREADS)
+    limit_threads(count)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[THREADS]
+        else:
+            os.environ[THREADS] = before
 
 
 def own_threads() -> int:

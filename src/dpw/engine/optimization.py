@@ -1,7 +1,7 @@
 """Optimisers and learning rates from a method's settings."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,15 +21,15 @@ def parameter_groups(
 
 
 def make_optimizer(
-    parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]], config: TrainingConfig, rate: float
+    groups: Sequence[dict[str, Any]], config: TrainingConfig, rate: float
 ) -> torch.optim.Optimizer:
-    """The optimiser the settings name."""
+    """The optimiser the settings name; on a processor all of a step's arithmetic in one pass over memory."""
+    on_processor = all(one.is_cpu for group in groups for one in group["params"])
+    common: dict[str, Any] = {"lr": rate, "weight_decay": config.weight_decay, "fused": on_processor or None}
     if config.optimizer == "sgd":
-        return torch.optim.SGD(
-            parameters, lr=rate, momentum=config.momentum, weight_decay=config.weight_decay
-        )
+        return torch.optim.SGD(groups, momentum=config.momentum, **common)
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-    return kind(parameters, lr=rate, betas=config.betas, weight_decay=config.weight_decay)
+    return kind(groups, betas=config.betas, **common)
 
 
 def learning_rate(config: TrainingConfig, base: float, step: int, total: int) -> float:

@@ -39,6 +39,7 @@ class Reuse:
         self.store, self.config, self.tasks, self.evaluator = store, config, tasks, evaluator
         self.device = device
         self._identities: dict[int, dict[str, Any]] = {}
+        self._columns: dict[int, dict[str, Any]] = {}
 
     def identity(self, method: Method, index: int) -> dict[str, Any]:
         """Everything that decides the tensors of one task, to the last bit."""
@@ -73,16 +74,18 @@ class Reuse:
 
     def column(self, method: Method, index: int) -> dict[str, Any]:
         """Everything that decides how one test set goes after every task."""
-        evaluator, every = self.evaluator, range(len(self.tasks))
-        across = evaluator.setting == "cross-domain"
-        return {
-            "learned": [self.key(method, one) for one in every],
-            "tested": task_digest(self.tasks[index]),
-            "setting": evaluator.setting,
-            "domains": [task_digest(task) for task in self.tasks] if across else [],
-            "equal names merged": evaluator.merge_equal_names,
-            "batch": evaluator.batch_size,
-        }
+        if index not in self._columns:
+            evaluator, every = self.evaluator, range(len(self.tasks))
+            across = evaluator.setting == "cross-domain"
+            self._columns[index] = {
+                "learned": [self.key(method, one) for one in every],
+                "tested": task_digest(self.tasks[index]),
+                "setting": evaluator.setting,
+                "domains": [task_digest(task) for task in self.tasks] if across else [],
+                "equal names merged": evaluator.merge_equal_names,
+                "batch": evaluator.batch_size,
+            }
+        return self._columns[index]
 
     def row(self, method: Method, learned: int) -> tuple[list[TestResult], float] | None:
         """Every test set after some tasks, and the seconds it took, if all of them were measured."""

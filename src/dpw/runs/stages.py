@@ -5,8 +5,6 @@ the store what others have learned and measured, so the run folder is that of a 
 """
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +14,11 @@ from dpw.errors import InputError
 from dpw.methods.feature_cache import FeatureCache
 from dpw.runs.benchmark_run import BenchmarkRun
 from dpw.runs.config import RunConfig, RunOptions
+from dpw.runs.parts import Part, Parts
 from dpw.runs.reuse import Reuse, machine
 from dpw.runs.run import run_opened, stored_run
 from dpw.runs.task_store import key_of
 from dpw.storage.run_folder import RunFolder
-
-
-@dataclass(frozen=True)
-class Part:
-    """One task to learn or one test set to measure: its name and key, how big it is, whether it is done."""
-
-    name: str
-    key: str
-    images: int
-    done: bool
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What a run consists of; there is nothing to learn or measure apart where tasks need each other."""
-
-    threads: int | None
-    learn: Sequence[Part] = ()
-    measure: Sequence[Part] = ()
 
 
 def begin(config: RunConfig, folder: Path, options: RunOptions) -> Parts | None:
@@ -48,8 +28,8 @@ def begin(config: RunConfig, folder: Path, options: RunOptions) -> Parts | None:
             return None
         threads = RunFolder(folder).read_run().get("threads")
         reuse, done = run.reuse, len(run.folder.read_rows())
-        if reuse is None or done == len(run.benchmark.tasks):
-            return Parts(threads)
+        if reuse is None or run.config.trackers or done == len(run.benchmark.tasks):
+            return Parts(threads)  # trackers are told in the order of one process
         method, learn, measure = run.new_method(), [], []
         for index, task in enumerate(run.benchmark.tasks):
             key = reuse.key(method, index)

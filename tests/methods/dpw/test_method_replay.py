@@ -86,7 +86,7 @@ class Replay:
     def train(self, index: int) -> None:
         """All epochs of one task; the best validation epoch is kept."""
         method, config = self.method, self.method.config.training
-        optimizer = make_optimizer(method.trainable().values(), config, self.meta["lr"])
+        optimizer = make_optimizer([{"params": list(method.trainable().values())}], config, self.meta["lr"])
         pixels, labels = self.data("train", index)
         total = self.meta["epochs"] * (len(pixels) // self.meta["batch_size"])
         best, accuracies = None, []

@@ -90,7 +90,7 @@ def plain(colour: Colour) -> Picture:
 def _pixels(points: Points) -> list[tuple[float, float]]:
     """Carry points of [-1, 1]² to the large canvas."""
     scaled = (points + 1) * (SIDE * OVERSAMPLING / 2)
-    return [(float(x), float(y)) for x, y in scaled]
+    return [(x, y) for x, y in scaled.tolist()]
 
 
 def mask_of(polygons: Sequence[Points]) -> npt.NDArray[np.bool_]:
@@ -119,13 +119,15 @@ def line_mask(lines: Sequence[Points], width: float, closed: bool = False) -> np
 
 def paint(picture: Picture, mask: npt.NDArray[np.bool_], fill: Colour | Picture) -> None:
     """Put a colour or another picture where the mask is set."""
-    picture[mask] = fill[mask] if isinstance(fill, np.ndarray) else np.array(fill)
+    picture[mask] = fill[mask] if isinstance(fill, np.ndarray) else fill
 
 
 def finish(picture: Picture, rng: np.random.Generator | None = None, grain: float = 0.0) -> Pixels:
     """Shrink the large canvas to the final uint8 picture by averaging, with a camera's grain if asked for."""
-    small = picture[::2, ::2] + picture[1::2, ::2] + picture[::2, 1::2] + picture[1::2, 1::2]
-    small = small / OVERSAMPLING**2
+    small = picture[::2, ::2] + picture[1::2, ::2]
+    small += picture[::2, 1::2]
+    small += picture[1::2, 1::2]
+    small /= OVERSAMPLING**2
     if rng is not None:
         small = small + grain * rng.standard_normal(small.shape, dtype=np.float32)
     pixels: Pixels = np.clip(np.round(small), 0, 255).astype(np.uint8)
@@ -195,4 +197,8 @@ def blur(picture: Picture, radius: float) -> Picture:
 def between(noise: npt.NDArray[Any], first: Colour, second: Colour) -> Picture:
     """Turn noise in [0, 1] into colours between two."""
     start, stop = np.array(first, dtype=np.float32), np.array(second, dtype=np.float32)
-    return noise.astype(np.float32)[..., None] * (stop - start) + start
+    share, picture = noise.astype(np.float32), np.empty((*noise.shape, 3), dtype=np.float32)
+    for channel in range(3):  # numpy takes thrice as long over an innermost axis of three
+        np.multiply(share, (stop - start)[channel], out=picture[..., channel])
+        picture[..., channel] += start[channel]
+    return picture

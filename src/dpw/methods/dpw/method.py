@@ -242,8 +242,10 @@ class DPW(Method):
     def load_shared_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Take D back instead of computing it, so that it is the very same."""
         if tensors:
+            replaced = self.down_image is not None
             self._set_down({tower: tensors[f"down_{tower}"] for tower in TOWERS})
-            self.clear_features()
+            if replaced:
+                self.clear_features()
 
     def stored_module(self, tensors: Mapping[str, Tensor]) -> nn.ModuleDict:
         """Both towers and the Gaussian with room for stored tensors."""

@@ -126,7 +126,8 @@ class WeightedTexts:
 
         A point always has the same company, so that its digits do not depend on what was asked before.
         """
-        found, company = {}, self.at_once(group)
+        found: dict[tuple[int, bool], Tensor] = {}
+        company = self.at_once(group)
         for first, gate in sorted({(cell - cell % company, gate) for cell, gate in points}):
             cells = range(first, min(first + company, self.points + 1))
             weights = torch.tensor(cells, dtype=torch.float64) / self.points
