@@ -5,7 +5,7 @@ import os
 import pytest
 
 from dpw.clip.preprocessing import Preprocessing
-from dpw.data.cores import THREADS, limit_threads, own_threads, usable_cores
+from dpw.data.cores import THREADS, limit_threads, limited_threads, own_threads, usable_cores
 from dpw.data.pixels import PixelCache
 
 
@@ -23,3 +23,13 @@ def test_a_process_that_shares_the_cores_decodes_with_its_share(monkeypatch):
     assert own_threads() == 1
     assert before == usable_cores()
     assert PixelCache(Preprocessing(size=8, crop=(8, 8)), None).workers == 1
+
+
+@pytest.mark.parametrize("before", [None, "7"])
+def test_processes_that_are_begun_meanwhile_are_told_and_later_ones_are_not(monkeypatch, before):
+    monkeypatch.delenv(THREADS, raising=False)
+    if before is not None:
+        monkeypatch.setenv(THREADS, before)
+    with limited_threads(3):
+        assert os.environ[THREADS] == "3"
+    assert os.environ.get(THREADS) == before

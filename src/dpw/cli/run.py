@@ -116,8 +116,7 @@ def run(
     grid = itertools.product(methods, presets, many_shots, many_seeds)
     planned = _planned(common, list(grid), base, output is None)
     refuse_mixed(cluster, threads, processes, jobs, track)
-    checked = _all_checked(planned, base if len(many_shots) > 1 else None)
-    _refuse_lonely_jobs(jobs, checked)
+    checked = _all_checked(planned, jobs, base if len(many_shots) > 1 else None)
     if cluster is None:
         found = _all(checked, base, checkpoint_seconds, jobs, reuse)
     else:
@@ -129,12 +128,14 @@ def run(
 
 
 def _all_checked(
-    planned: list[tuple[dict[str, Any], Path]], pictures: Path | None
+    planned: list[tuple[dict[str, Any], Path]], jobs: int | None, pictures: Path | None
 ) -> "list[tuple[RunConfig, Path]]":
     """Every run with its folder, all of them checked before the first begins."""
     if pictures is not None:
         _refuse_foreign_pictures(pictures)
-    return [(_checked(values), folder) for values, folder in planned]
+    checked = [(_checked(values), folder) for values, folder in planned]
+    _refuse_lonely_jobs(jobs, checked)
+    return checked
 
 
 def _refuse_lonely_jobs(jobs: int | None, runs: "Sequence[tuple[RunConfig, Path]]") -> None:

@@ -30,5 +30,5 @@ GradientAccumulation = Annotated[int, rarely(help="Batches gathered for one step
 Workers = Annotated[int, rarely(help="Processes that read images.")]
 Track = Annotated[list[str] | None, rarely(help="tensorboard, wandb or trackio.")]
 Jobs = Annotated[
-    int | None, typer.Option(min=1, help="Runs side by side; on mini as many as there are cores.")
+    int | None, typer.Option(min=1, help="Processes for runs and independent tasks; on mini one a core.")
 ]

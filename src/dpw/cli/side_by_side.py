@@ -90,7 +90,7 @@ def run_side_by_side(
         try:
             found = run_grid([PlannedRun(config, folder) for config, folder in runs], workers, options)
         except Interrupted as stopped:
-            say_error(f"{stopped}; the same command goes on, or for one of the runs dpw resume")
+            say_error(f"{stopped}; the same command goes on, or dpw resume with the folder of one run")
             raise typer.Exit(exit_code(request)) from stopped
     if reuse is None:
         shutil.rmtree(store, ignore_errors=True)

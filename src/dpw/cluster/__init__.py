@@ -1,1 +1,1 @@
-"""Many processes and machines by Ray: runs, tasks, sweeps and batch prediction."""
+"""Many processes of this machine, or many machines by Ray: runs, tasks, sweeps and batch prediction."""

@@ -107,7 +107,7 @@ class DIKI(Method):
         """Keys from U(−1, 1), values zero: the model starts as CLIP."""
         generator = seeded(self.config.seed, task.name, "prefixes")
         towers = {tower: self.new_tower(tower, generator) for tower in ("image", "text")}
-        return nn.ModuleDict({**towers, ROUTER: self.answers.fit(*self.answers.collect(images))})
+        return nn.ModuleDict({**towers, ROUTER: self.answers.fit(images)})
 
     def new_tower(self, tower: str, generator: torch.Generator | None = None) -> DIKITower:
         """Initial prefixes of one tower."""

@@ -107,7 +107,7 @@ class DPW(Method):
         towers = {tower: self.new_tower(tower, factor, task.name) for tower in TOWERS}
         heads = {tower: module.heads for tower, module in towers.items()}
         self.tasks[-1].details.update(heads=heads, factor=factor)
-        return nn.ModuleDict({**towers, ROUTER: self.answers.fit(seen, labels)})
+        return nn.ModuleDict({**towers, ROUTER: self.answers.fit_seen(seen, labels)})
 
     def routing_images(self, images: TaskImages) -> TaskImages:
         """The images by which the new task will be recognised: those it is trained on come first."""

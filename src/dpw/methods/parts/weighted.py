@@ -36,7 +36,6 @@ from dpw.methods.routing.route import Route, rows_by_task
 from dpw.methods.routing.text_prototypes import TextPrototypeRouter, fit_text_prototypes
 
 TEXT_ROWS = 2048  # prompts that go through the text tower at once
-POINT_NUMBERS = 2**13  # prompts times width below which a core spends its time on calls
 ROUTER = "router"  # under which name a task's module holds what its router keeps
 
 
@@ -102,18 +101,17 @@ class WeightedAnswers:
             self.router = TextPrototypeRouter(self._kept, self.config.gate)
         else:
             self.router = GaussianRouter(self._kept, self.config.gate, self.config.weights == "fitted")
-        self.texts = WeightedTexts(
-            self.encode_texts,
-            self.config.text_weight,
-            self.config.grid_points,
-            self._stored_texts,
-            self._points_at_once,
-        )
+        points = self.config.grid_points
+        self.texts = WeightedTexts(self.encode_texts, self.config.text_weight, points, self._stored_texts)
 
     def _kept(self) -> Sequence[HostTensors]:
         """What the router keeps of all tasks: their Gaussians."""
         bank = self.method.bank
         return [bank.part(index, ROUTER) for index in range(len(bank))]
+
+    def fit(self, images: TaskImages) -> HostTensors:
+        """The Gaussian of a new task, from the frozen features of its training images."""
+        return self.fit_seen(*self.collect(images))
 
     def collect(self, images: TaskImages) -> tuple[Tensor, Tensor]:
         """What the router sees of all images of a new task, frozen features first, and their labels."""
@@ -124,8 +122,8 @@ class WeightedAnswers:
         features, labels = (torch.cat(part) for part in zip(*pairs, strict=True))
         return features, labels
 
-    def fit(self, features: Tensor, labels: Tensor) -> HostTensors:
-        """The Gaussian of a new task, from what `collect` gave of its training images."""
+    def fit_seen(self, features: Tensor, labels: Tensor) -> HostTensors:
+        """The same from what `collect` gave."""
         labels = labels.cpu()
         if self.config.router == "text-prototypes":
             return self._fit_text_prototypes(features, labels)
@@ -318,11 +316,6 @@ class WeightedAnswers:
             by_weight = backbone.encode_copies(tokens, len(weight[rows]), adaptation)
             encoded += [ensemble(one, len(group.templates)) for one in by_weight]
         return torch.stack(encoded)
-
-    def _points_at_once(self, group: ClassGroup) -> int:
-        """How many weights of the grid go through the text tower together: several only if it is small."""
-        numbers = len(self.method.tokens(group)) * self.method.backbone.text_shape.width
-        return max(1, POINT_NUMBERS // numbers)
 
     def keep_texts(self) -> None:
         """Store text features of the newest task's own classes with it, so that its first answer is quick."""

@@ -1,0 +1,36 @@
+"""Freed memory stays with a process that asks for as much again."""
+
+import subprocess
+import sys
+
+import pytest
+
+from dpw.engine.memory import KEPT, keep_freed_memory
+
+FAULTS = """
+import resource, sys
+import torch
+from dpw.engine.memory import keep_freed_memory
+if sys.argv[1] == "keep":
+    keep_freed_memory()
+def touched():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    torch.empty(10_000_000).fill_(1)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+touched()
+print(touched())
+"""
+
+
+def test_it_can_be_asked_for_anywhere():
+    keep_freed_memory()
+    assert KEPT > 32 * 197 * 3072 * 4  # the widest tensor of a batch of ViT-B/16
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the C library of Linux")
+def test_memory_that_comes_again_is_not_filled_by_the_system_again():
+    pages = {}
+    for way in ("keep", "leave"):
+        done = subprocess.run([sys.executable, "-c", FAULTS, way], check=True, capture_output=True, text=True)
+        pages[way] = int(done.stdout)
+    assert pages["keep"] < 100 < pages["leave"]
