@@ -17,8 +17,7 @@ def touched():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     torch.empty(10_000_000).fill_(1)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-touched()
-print(touched())
+print(min(touched() for _ in range(8)))
 """
 
 
