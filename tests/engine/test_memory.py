@@ -13,11 +13,10 @@ import torch
 from dpw.engine.memory import keep_freed_memory
 if sys.argv[1] == "keep":
     keep_freed_memory()
-def touched():
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(60):
     torch.empty(10_000_000).fill_(1)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-print(min(touched() for _ in range(8)))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
@@ -32,4 +31,4 @@ def test_memory_that_comes_again_is_not_filled_by_the_system_again():
     for way in ("keep", "leave"):
         done = subprocess.run([sys.executable, "-c", FAULTS, way], check=True, capture_output=True, text=True)
         pages[way] = int(done.stdout)
-    assert pages["keep"] < 100 < pages["leave"]
+    assert pages["keep"] < pages["leave"] / 2

@@ -11,7 +11,8 @@ KEPT = 2**28  # bytes; more than the largest activation of a usual batch
 def keep_freed_memory() -> None:
     """Let glibc keep freed blocks; it would give each back and have the system fill the next with zeros.
 
-    That is a tenth of the time of a small CLIP. Other systems keep what was freed by themselves.
+    That is a tenth of the time of a small CLIP, for as many bytes more at most. Other systems keep what was
+    freed by themselves.
     """
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         mallopt(M_MMAP_THRESHOLD, KEPT)
