@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from benchmarks import models
 from dpw.methods import Candidates
-from dpw.methods.parts.weighted_texts import points_of
+from dpw.methods.parts.weighted_texts import WeightedTexts, points_of
 from tests.helpers.toy_methods import answers, learn, reload, some_pixels, toy_method, toy_task
 
 BACKBONE = models.backbone("tiny")
@@ -59,3 +59,21 @@ def test_texts_of_a_task_are_stored_with_it_and_give_the_digits_of_a_model_witho
     first = answers(old, pixels[:1], question)
     assert torch.equal(answers(stored, pixels, question), answers(old, pixels, question))
     assert torch.equal(answers(old, pixels[:1], question), first)
+
+
+def test_a_point_has_the_same_company_whatever_was_asked_before():
+    asked = []
+
+    def encode(task, group, weight, filtered):
+        asked.append((round(8 * float(weight[0])), len(weight), bool(filtered[0])))
+        return torch.stack([torch.full((2, 3), float(one)) for one in weight])
+
+    group = models.class_group(0, 2)
+    stored = {(4, True): torch.full((2, 3), 7.0)}
+    texts = WeightedTexts(encode, "grid", 8, lambda *_: stored, lambda _: 3)
+    texts._fill(0, group, {(8, False)})
+    assert asked == [(6, 3, False)]
+    texts._fill(0, group, {(3, True), (6, False)})
+    assert asked[1:] == [(3, 3, True)]
+    assert float(texts._grid[0, group, 5, True][0, 0]) == 5 / 8
+    assert float(texts._grid[0, group, 4, True][0, 0]) == 7.0  # what is stored counts

@@ -36,6 +36,7 @@ from dpw.methods.routing.route import Route, rows_by_task
 from dpw.methods.routing.text_prototypes import TextPrototypeRouter, fit_text_prototypes
 
 TEXT_ROWS = 2048  # prompts that go through the text tower at once
+POINT_NUMBERS = 2**13  # prompts times width below which a core spends its time on calls
 ROUTER = "router"  # under which name a task's module holds what its router keeps
 
 
@@ -101,8 +102,13 @@ class WeightedAnswers:
             self.router = TextPrototypeRouter(self._kept, self.config.gate)
         else:
             self.router = GaussianRouter(self._kept, self.config.gate, self.config.weights == "fitted")
-        points = self.config.grid_points
-        self.texts = WeightedTexts(self.encode_texts, self.config.text_weight, points, self._stored_texts)
+        self.texts = WeightedTexts(
+            self.encode_texts,
+            self.config.text_weight,
+            self.config.grid_points,
+            self._stored_texts,
+            self._points_at_once,
+        )
 
     def _kept(self) -> Sequence[HostTensors]:
         """What the router keeps of all tasks: their Gaussians."""
@@ -316,6 +322,11 @@ class WeightedAnswers:
             by_weight = backbone.encode_copies(tokens, len(weight[rows]), adaptation)
             encoded += [ensemble(one, len(group.templates)) for one in by_weight]
         return torch.stack(encoded)
+
+    def _points_at_once(self, group: ClassGroup) -> int:
+        """How many weights of the grid go through the text tower together: several only if it is small."""
+        numbers = len(self.method.tokens(group)) * self.method.backbone.text_shape.width
+        return max(1, POINT_NUMBERS // numbers)
 
     def keep_texts(self) -> None:
         """Store text features of the newest task's own classes with it, so that its first answer is quick."""

@@ -1,7 +1,7 @@
 """Cosines between images and class texts, where the text features depend on each image's own weight."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Literal
 
 import torch
@@ -26,6 +26,11 @@ def _nothing(task: int, group: ClassGroup) -> None:  # noqa: ARG001
     return
 
 
+def _one(group: ClassGroup) -> int:  # noqa: ARG001
+    """Every point by itself."""
+    return 1
+
+
 def points_of(points: int, gate: float) -> list[tuple[int, bool]]:
     """The grid points that images below the gate (filtered) and above it can ask for."""
     below = [(cell, True) for cell in range(min(points, math.ceil(gate * points)) + 1)]
@@ -36,13 +41,19 @@ class WeightedTexts:
     """Text features for any weight: encoded exactly, or read from a grid that is filled once."""
 
     def __init__(
-        self, encode: Encode, mode: Literal["exact", "grid"], points: int, stored: Stored = _nothing
+        self,
+        encode: Encode,
+        mode: Literal["exact", "grid"],
+        points: int,
+        stored: Stored = _nothing,
+        at_once: Callable[[ClassGroup], int] = _one,
     ) -> None:
         """`points` is the number of intervals of the grid over weights from 0 to 1.
 
-        `stored(task, group)` gives what `grid` made for a group when its task was learned, or None.
+        `stored(task, group)` gives what `grid` made for a group when its task was learned, or None;
+        `at_once(group)` how many neighbouring points are encoded together.
         """
-        self.encode, self.stored = encode, stored
+        self.encode, self.stored, self.at_once = encode, stored, at_once
         self.mode = mode
         self.points = points
         self._grid: dict[tuple[int, ClassGroup, int, bool], Tensor] = {}
@@ -101,26 +112,34 @@ class WeightedTexts:
         return out
 
     def _fill(self, task: int, group: ClassGroup, needed: set[tuple[int, bool]]) -> None:
-        """Look up or encode grid points that are missing; they hold because a learned task never changes.
+        """Look up or encode grid points that are missing; they hold because a learned task never changes."""
+        missing = {point for point in needed if (task, group, *point) not in self._grid}
+        kept = (self.stored(task, group) if missing else None) or {}
+        found = self._encode_points(task, group, missing - kept.keys())
+        found |= kept  # what is stored counts, also where it was encoded along with others
+        self._grid.update({(task, group, *point): features for point, features in found.items()})
 
-        Each is encoded by itself, so that its digits do not depend on what was asked before.
+    def _encode_points(
+        self, task: int, group: ClassGroup, points: Collection[tuple[int, bool]]
+    ) -> dict[tuple[int, bool], Tensor]:
+        """Class features `(C, E)` at points of the grid and at those that are encoded with them.
+
+        A point always has the same company, so that its digits do not depend on what was asked before.
         """
-        missing = sorted(point for point in needed if (task, group, *point) not in self._grid)
-        kept = self.stored(task, group) if missing else None
-        for cell, gate in missing:
-            known = None if kept is None else kept.get((cell, gate))
-            self._grid[task, group, cell, gate] = (
-                self._point(task, group, cell, gate) if known is None else known
-            )
-
-    def _point(self, task: int, group: ClassGroup, cell: int, gate: bool) -> Tensor:
-        """Class features `(C, E)` at one point of the grid."""
-        weight = torch.tensor([cell / self.points], dtype=torch.float64)
-        return self.encode(task, group, weight, torch.tensor([gate]))[0]
+        found: dict[tuple[int, bool], Tensor] = {}
+        company = self.at_once(group)
+        for first, gate in sorted({(cell - cell % company, gate) for cell, gate in points}):
+            cells = range(first, min(first + company, self.points + 1))
+            weights = torch.tensor(cells, dtype=torch.float64) / self.points
+            encoded = self.encode(task, group, weights, torch.full((len(cells),), gate))
+            found |= {(cell, gate): features for cell, features in zip(cells, encoded, strict=True)}
+        return found
 
     def grid(self, task: int, group: ClassGroup, gate: float) -> Tensor:
         """Class features `(P, C, E)` at all points that an image can ask for, in the order of `points_of`."""
-        return torch.stack([self._point(task, group, *point) for point in points_of(self.points, gate)])
+        points = points_of(self.points, gate)
+        found = self._encode_points(task, group, points)
+        return torch.stack([found[point] for point in points])
 
 
 def _equal_rows(value: Tensor, filtered: Tensor) -> Iterator[tuple[float, bool, Tensor]]:
