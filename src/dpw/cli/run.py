@@ -191,15 +191,24 @@ def _all(
     jobs: int | None,
     reuse: Path | None,
 ) -> list[dict[str, Any]]:
-    """All runs, one after another or side by side; of a single one `jobs` learn its tasks side by side."""
+    """All runs, one after another or side by side, with their tasks if they need no other."""
     from dpw.cli.side_by_side import run_side_by_side
-    from dpw.data.cores import usable_cores
 
-    small = all(config.model == "mini" for config, _ in planned) and RANK not in os.environ
-    at_once = jobs or (min(len(planned), usable_cores()) if small else 1)
+    at_once = jobs or _at_once([config for config, _ in planned])
     if at_once == 1:
         return [run_in_terminal(config, folder, checkpoint_seconds, reuse) for config, folder in planned]
     return run_side_by_side(planned, base, at_once, reuse, checkpoint_seconds)
+
+
+def _at_once(configs: "Sequence[RunConfig]") -> int:
+    """How many processes share the runs if nobody says so: several where CLIP is small."""
+    from dpw.data.cores import usable_cores
+    from dpw.methods.catalog import catalog
+
+    small = all(config.model == "mini" for config in configs) and RANK not in os.environ
+    first = configs[0].method  # plain CLIP has nothing to learn
+    alone = len(configs) == 1 and (first == "zero-shot" or not catalog()[first].isolated)
+    return usable_cores() if small and not alone else 1
 
 
 def parse_seeds(seed: int | None, seeds: str | None) -> list[int]:
