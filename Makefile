@@ -46,7 +46,7 @@ ablations: $(STAMP)
 
 # Hundreds of kills and power cuts over six methods and `learn`; see docs/reliability.md.
 soak: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow tests/runs/test_run.py tests/runs/test_run_soak.py
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow tests/runs/test_run.py tests/runs/test_run_soak.py tests/cli/test_side_by_side_soak.py
 
 # Ray clusters of two nodes that lose workers, a node and their head; about ten minutes on a quiet machine.
 test-cluster: $(STAMP)
