@@ -83,6 +83,16 @@ def test_learned_tasks_stay_where_a_folder_for_them_is_named(capsys, command, tm
     assert len(list((tmp_path / "kept" / "learned").iterdir())) == 3
 
 
+def test_what_is_not_ours_stays(capsys, command, tmp_path):
+    others = tmp_path / ".out-parts" / "learned"
+    others.mkdir(parents=True)
+    (others / "letter.txt").write_text("not ours")
+    code, _, err = dpw(capsys, *command("--jobs", 2, "--output", tmp_path / "out"))
+    assert code == 0, err
+    assert left(tmp_path / ".out-parts") == ["learned"]
+    assert left(others) == ["letter.txt"]
+
+
 def test_what_goes_wrong_in_one_is_said_once_and_the_other_ends(capsys, command, tmp_path):
     (tmp_path / "dpw-seed2").mkdir()
     (tmp_path / "dpw-seed2" / "letter.txt").write_text("not ours")

@@ -62,7 +62,10 @@ def test_no_process_is_left_whatever_it_does(toy, tmp_path):
     with ProcessWorkers(2, threads=1) as workers:
         assert isinstance(ended(workers, workers.submit(begin(toy, tmp_path / "a"))), Done)
         assert workers.ready
+        workers.submit(begin(toy, tmp_path / "b"))
+        workers.submit(begin(toy, tmp_path / "c"))
         alive = [worker.process for worker in workers._workers]
+        assert len(alive) == 2
         assert all(process.is_alive() for process in alive)
     assert not any(process.is_alive() for process in alive)
 
@@ -123,6 +126,7 @@ from dpw.cluster.processes import ProcessWorkers
 if __name__ == "__main__":
     workers = ProcessWorkers(2, threads=1)
     workers._begun.result()
+    workers._begin()
     print(*(worker.process.pid for worker in workers._workers), flush=True)
     time.sleep(60)
 """

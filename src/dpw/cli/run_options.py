@@ -30,5 +30,6 @@ GradientAccumulation = Annotated[int, rarely(help="Batches gathered for one step
 Workers = Annotated[int, rarely(help="Processes that read images.")]
 Track = Annotated[list[str] | None, rarely(help="tensorboard, wandb or trackio.")]
 Jobs = Annotated[
-    int | None, typer.Option(min=1, help="Processes for runs and independent tasks; on mini one a core.")
+    int | None,
+    typer.Option(min=1, max=256, help="Processes for runs and independent tasks; on mini one a core."),
 ]

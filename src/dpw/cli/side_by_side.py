@@ -5,6 +5,7 @@ of learned tasks, so a run's bytes are those of one process with as many threads
 """
 
 import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,6 +23,8 @@ from dpw.storage.run_folder import CLUSTER_FILE
 
 if TYPE_CHECKING:
     from dpw.runs.config import RunConfig
+
+KEY = re.compile("[0-9a-f]{64}")
 
 
 class Bars:
@@ -53,6 +56,8 @@ class Bars:
 
 def _how_far(folder: Path, run: Mapping[str, Any]) -> tuple[int, int, str]:
     """Parts done, all parts, and the stage in words; a run of one part says it by its folder."""
+    if run["stage"] == "finished":
+        return 1, 1, "finished"
     counts = list(run["parts"].values())
     if any(total for _, total in counts):
         done, total = (sum(count) for count in zip(*counts, strict=True))
@@ -93,5 +98,17 @@ def run_side_by_side(
             say_error(f"{stopped}; the same command goes on, or dpw resume with the folder of one run")
             raise typer.Exit(exit_code(request)) from stopped
     if reuse is None:
-        shutil.rmtree(store, ignore_errors=True)
+        _remove_parts(store)
     return [{**one, "folder": str(folder)} for one, (_, folder) in zip(found, runs, strict=True)]
+
+
+def _remove_parts(store: Path) -> None:
+    """Remove what runs have shared, and their folders unless something else lies there, too."""
+    for kind in ("learned", "measured", "unfinished"):
+        for entry in (store / kind).glob("*"):
+            if KEY.fullmatch(entry.stem):
+                entry.unlink() if entry.is_file() else shutil.rmtree(entry, ignore_errors=True)
+        with suppress(OSError):
+            (store / kind).rmdir()
+    with suppress(OSError):
+        store.rmdir()

@@ -36,7 +36,7 @@ class ProcessWorkers:
     """
 
     def __init__(self, count: int, threads: int) -> None:
-        """Begin them; where that can be, they are copies of one process that has imported all they need.
+        """Begin one; where that can be, they are copies of a process that has imported all they need.
 
         Example:
             >>> from dpw.cluster.processes import ProcessWorkers
@@ -57,21 +57,21 @@ class ProcessWorkers:
         self._deaths: dict[int, int] = {}
         self._done: dict[int, Any] = {}
         aside = ThreadPoolExecutor(1)
-        self._begun = aside.submit(lambda: [self._begin() for _ in range(count)])
+        self._begun = aside.submit(self._begin)
         aside.shutdown(wait=False)
 
     @property
     def ready(self) -> bool:
-        """Whether all processes have imported what they need."""
+        """Whether the first of them has begun; then the others do at once."""
         return self._begun.done()
 
     def __enter__(self) -> "ProcessWorkers":
-        """They begin by themselves."""
+        """The first begins by itself, the others with the jobs for them."""
         return self
 
     def __exit__(self, *_: object) -> None:
         """Leave no process behind, whatever it does."""
-        self._begun.exception()  # wait until all of them are there
+        self._begun.exception()  # wait until it is there
         for worker in self._workers:
             worker.process.kill()
             worker.process.join()
@@ -105,7 +105,7 @@ class ProcessWorkers:
         return True
 
     def _hand_out(self) -> None:
-        """Give waiting jobs to idle processes, and begin one for every process that died."""
+        """Give waiting jobs to idle processes, and begin processes while there is room."""
         self._begun.result()
         while self._waiting:
             idle = next((worker for worker in self._workers if worker.handle is None), None)
