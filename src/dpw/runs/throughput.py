@@ -7,6 +7,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import NamedTuple
 
 from dpw.clip.backbone import Backbone
+from dpw.engine.memory import keep_freed_memory
 from dpw.errors import DpwError
 from dpw.methods import METHODS, configure
 from dpw.runs.estimate import Measured, measure
@@ -45,7 +46,8 @@ def costs(model: str, load: Load = Backbone.from_pretrained) -> Iterator[Cost]:
 
 
 def _measured(name: str, model: str, load: Load) -> Measured:
-    """What one method costs in this process."""
+    """What one method costs in this process, which keeps freed memory as a command does."""
+    keep_freed_memory()
     backbone = load(model)
     return measure(name, configure(name, clip=backbone.reference), backbone, CLASSES)
 
