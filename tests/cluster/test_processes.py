@@ -103,6 +103,16 @@ def test_a_job_that_kills_its_process_every_time_is_given_up_in_a_sentence(toy, 
     assert "died 2 times over the same part" in found.sentence
 
 
+def test_a_process_that_died_over_nothing_is_replaced(toy, tmp_path):
+    with ProcessWorkers(1, threads=1) as workers:
+        assert isinstance(ended(workers, workers.submit(begin(toy, tmp_path / "a"))), Done)
+        idle = workers._workers[0].process
+        idle.kill()
+        idle.join()
+        assert isinstance(ended(workers, workers.submit(begin(toy, tmp_path / "b"))), Done)
+        assert workers._workers[0].process.pid != idle.pid
+
+
 def test_only_a_job_that_nobody_has_in_hand_can_be_taken_back(toy, tmp_path):
     with ProcessWorkers(1, threads=1) as workers:
         first, second = (workers.submit(begin(toy, tmp_path / name)) for name in "ab")

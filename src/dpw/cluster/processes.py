@@ -112,8 +112,12 @@ class ProcessWorkers:
             if idle is None and len(self._workers) == self.slots:
                 return
             worker = idle or self._begin()
+            try:
+                worker.connection.send(self._jobs[self._waiting[0]])
+            except OSError:  # it died while it had nothing to do
+                self._workers.remove(worker)
+                continue
             worker.handle = self._waiting.popleft()
-            worker.connection.send(self._jobs[worker.handle])
 
     def _begin(self) -> _Worker:
         """One process more."""
