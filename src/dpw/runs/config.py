@@ -102,7 +102,8 @@ def load_run_benchmark(config: RunConfig, directory: str | None = None) -> Loade
 
 
 def refuse_early(config: RunConfig) -> None:
-    """Refuse a benchmark, method, preset, setting or CLIP that does not exist, before torch is there."""
+    """Refuse what does not exist before torch is there: benchmark, method, preset, setting, CLIP, tracker."""
+    check_trackers(config.trackers)
     refuse_unknown(config.method, config.preset, config.settings)
     find_clip(config.model)
     load_run_benchmark(config)
