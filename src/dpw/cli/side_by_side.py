@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dpw.runs.config import RunConfig
 
 KEY = re.compile("[0-9a-f]{64}")
+COMMAND = re.compile("[0-9a-f]{8}")  # a folder of signs of life, left behind by a killed command
 
 
 class Bars:
@@ -104,9 +105,9 @@ def run_side_by_side(
 
 def _remove_parts(store: Path) -> None:
     """Remove what runs have shared, and their folders unless something else lies there, too."""
-    for kind in ("learned", "measured", "unfinished"):
+    for kind, named in (("learned", KEY), ("measured", KEY), ("unfinished", KEY), ("at", COMMAND)):
         for entry in (store / kind).glob("*"):
-            if KEY.fullmatch(entry.stem):
+            if named.fullmatch(entry.stem):
                 entry.unlink() if entry.is_file() else shutil.rmtree(entry, ignore_errors=True)
         with suppress(OSError):
             (store / kind).rmdir()
