@@ -1,12 +1,15 @@
 """The `mini` benchmark: drawn domains and real digits, the same for a seed, too varied to match pixels."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from dpw.benchmarks.mini import DOMAINS, IMAGES_PER_CLASS, tasks
+from dpw.benchmarks.mini import DOMAINS, IMAGES_PER_CLASS, DrawnImages, tasks
 from dpw.benchmarks.mini.canvas import SIDE
 from dpw.data.task import Split, Task
 from tests.helpers.checks import nonempty
@@ -49,6 +52,24 @@ def test_prompts_are_plain_english(mini):
     assert prompts["flags"] == "a photo of the flag of France."
     assert prompts["portraits"] == "a photo of a happy face."
     assert prompts["digits"] == "a photo of the number 0."
+
+
+def test_threads_draw_one_after_another_and_every_picture_once():
+    """Drawing is Python from end to end: two threads at it took twice the time of one."""
+    at_once, drawn = [], []
+
+    def draw(name, rng):
+        at_once.append(1)
+        drawn.append(len(at_once))
+        time.sleep(0.001)
+        at_once.pop()
+        return np.zeros((SIDE, SIDE, 3), dtype=np.uint8)
+
+    images = DrawnImages(DOMAINS[0], "val", seed=0)
+    images.domain = images.domain._replace(draw=draw)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(images.pixels, [*range(10), *range(10)]))
+    assert drawn == [1] * 10
 
 
 def test_images_are_small_and_in_colour(mini):

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from dpw.clip.preprocessing import Preprocessing
 from dpw.data.pixels import PixelCache, cache_folder
 from dpw.runs.config import load_run_benchmark
@@ -38,6 +40,16 @@ def test_all_of_them_if_it_is_never_enough(toy, tmp_path, monkeypatch):
     monkeypatch.setenv("DPW_CACHE", str(tmp_path))
     read_ahead(config(toy), lambda: False)
     assert decoded(toy, monkeypatch) == 7 * (8 + 3 + 4)
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 1), (4, 3), (64, 7)])
+def test_a_core_is_left_to_whoever_prepares_the_workers(toy, tmp_path, monkeypatch, cores, threads):
+    monkeypatch.setenv("DPW_CACHE", str(tmp_path))
+    monkeypatch.setattr("dpw.runs.parts.own_threads", lambda: cores)
+    used = []
+    monkeypatch.setattr("dpw.runs.parts.check_readable", lambda cache, *_: used.append(cache.workers))
+    read_ahead(config(toy), lambda: False)
+    assert set(used) == {threads}
 
 
 def test_what_is_wrong_is_left_to_the_run(toy, tmp_path):

@@ -1,5 +1,6 @@
 """The benchmark `mini`: eight small domains, drawn on the fly, and real handwriting among them."""
 
+import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ __all__ = ["IMAGES_PER_CLASS", "tasks"]
 
 IMAGES_PER_CLASS = {"train": 32, "val": 8, "test": 16}
 PROTOCOL = "coop"
+_DRAWING = threading.Lock()  # drawing is Python from end to end: two threads at it take twice the time of one
 
 
 class Domain(NamedTuple):
@@ -61,10 +63,11 @@ class DrawnImages:
 
     def pixels(self, index: int) -> Pixels:
         """Draw one picture, or give the one drawn before."""
-        if index not in self._drawn:
-            rng = np.random.default_rng([*self._origin, index])
-            self._drawn[index] = self.domain.draw(self.domain.classes[self.labels[index]], rng)
-        return self._drawn[index]
+        with _DRAWING:
+            if index not in self._drawn:
+                rng = np.random.default_rng([*self._origin, index])
+                self._drawn[index] = self.domain.draw(self.domain.classes[self.labels[index]], rng)
+            return self._drawn[index]
 
     def image(self, index: int) -> Image.Image:
         """Give one picture as an RGB image."""
