@@ -45,7 +45,7 @@ def test_all_of_them_if_it_is_never_enough(toy, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 1), (4, 3), (64, 7)])
 def test_a_core_is_left_to_whoever_prepares_the_workers(toy, tmp_path, monkeypatch, cores, threads):
     monkeypatch.setenv("DPW_CACHE", str(tmp_path))
-    monkeypatch.setattr("dpw.runs.parts.own_threads", lambda: cores)
+    monkeypatch.setattr("dpw.data.pixels.own_threads", lambda: cores)
     used = []
     monkeypatch.setattr("dpw.runs.parts.check_readable", lambda cache, *_: used.append(cache.workers))
     read_ahead(config(toy), lambda: False)

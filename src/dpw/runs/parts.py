@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from dpw.clip.preprocessing import Preprocessing
 from dpw.clip.pretrained import find_clip
-from dpw.data.cores import own_threads
 from dpw.data.pixels import PixelCache, cache_folder, check_readable
 from dpw.errors import DpwError
 from dpw.runs.config import RunConfig, load_run_benchmark
@@ -37,12 +36,12 @@ def read_ahead(config: RunConfig, enough: Callable[[], bool]) -> None:
     One core is left to whoever prepares the workers. What is wrong with the images the run says when it
     begins.
     """
-    threads = max(1, min(8, own_threads()) - 1)
     with suppress(DpwError):
         folder = find_clip(config.model)
         if folder is None or enough():
             return
-        with PixelCache(Preprocessing.from_folder(folder), cache_folder(), workers=threads) as cache:
+        with PixelCache(Preprocessing.from_folder(folder), cache_folder()) as cache:
+            cache.workers = max(1, cache.workers - 1)
             for task in load_run_benchmark(config).tasks:
                 for split in task.splits().values():
                     check_readable(cache, split, enough)
