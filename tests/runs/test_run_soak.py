@@ -13,11 +13,11 @@ import pytest
 
 from dpw import ContinualCLIP, Task
 from dpw.cli.learn import _teach
+from dpw.data.digest import task_digest
 from dpw.runs.config import RunOptions
 from dpw.runs.run import start_run
 from dpw.storage import unfinished
 from dpw.storage.lock import writing
-from dpw.storage.model_folder import is_model, read_model
 from tests.helpers.power import PowerCut
 from tests.helpers.toy_runs import config, outcome, run
 from tests.runs.test_run import in_child
@@ -80,14 +80,16 @@ def check_runs(toy, tmp_path, name: str, ends: int, power: bool) -> None:
 
 
 def teach(toy, folder) -> None:
-    """What `dpw learn` does, for two tasks, each unless it is learned."""
+    """What `dpw learn` does, for two tasks, each unless it is learned; the last one is asked for again."""
     for name in ("birds", "metals"):
         task = Task.from_folder(toy / "data" / name)
         with writing(folder):
-            learned = [entry["name"] for entry in read_model(folder)["tasks"]] if is_model(folder) else []
-            if name in learned:
+            learned = unfinished.learned_tasks(folder)
+            left = (folder / unfinished.FOLDER).is_dir()
+            if name in learned and (name == "birds" or not left):
                 continue
-            unfinished.is_finished(folder, name, "")
+            if unfinished.is_finished(folder, name, task_digest(task)):
+                continue
             source = folder if learned else toy / "clip"
             settings = None if learned else METHODS["dpw"]
             learner = ContinualCLIP.from_pretrained(source, settings=settings)
