@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dpw.benchmarks.mini.canvas import Colour, Pixels, between, cloud_noise, finish, grid, vary
+from dpw.benchmarks.mini.canvas import Colour, Pixels, between, cloud_noise, finish, grid, paint, vary
 from dpw.benchmarks.mini.patterns import PATTERNS
 
 # The word of each class, and the pattern it means.
@@ -48,7 +48,7 @@ def draw(name: str, rng: np.random.Generator) -> Pixels:
     high, low = _STONES[int(rng.integers(len(_STONES)))]
     rough = cloud_noise(rng, 6)
     surface = between(rough, vary(rng, high, 10), vary(rng, high, 25))
-    surface[mask] = between(rough, vary(rng, low, 10), vary(rng, low, 25))[mask]
+    paint(surface, mask, between(rough, vary(rng, low, 10), vary(rng, low, 25)))
     edge = mask.astype(np.float64) - np.roll(mask, (2, 2), (0, 1))
     light = rng.uniform(0, 2 * np.pi)
     shade = 1 + rng.uniform(0.3, 0.6) * (x * np.cos(light) + y * np.sin(light)) / 1.4

@@ -12,6 +12,7 @@ from dpw.benchmarks.mini.canvas import (
     grid,
     line_mask,
     move,
+    paint,
     plain,
     tilt,
     vary,
@@ -47,7 +48,7 @@ def draw(name: str, rng: np.random.Generator) -> Pixels:
     for part in OBJECTS[name]:
         gas = vary(rng, _GASES[glow[0] if part.role == "body" else glow[1]], 15)
         wobble = part.points + rng.normal(0, 0.03, part.points.shape)
-        tubes[line_mask([move(tilt(wobble, *view), *pose)], width, closed=True)] = gas
+        paint(tubes, line_mask([move(tilt(wobble, *view), *pose)], width, closed=True), gas)
     lit = (
         wall
         + tubes * np.float32(0.85)
