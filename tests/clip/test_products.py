@@ -1,5 +1,7 @@
 """Linear maps by the quickest library are those of torch, and a row's digits do not depend on other rows."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -7,7 +9,14 @@ from torch.nn import functional as F
 from dpw.clip import products
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
-by_onednn = pytest.mark.skipif(not products._has_avx512(), reason="torch's own product is used here")
+
+
+@pytest.fixture
+def by_onednn(monkeypatch):
+    """oneDNN is asked, as on processors of others than Intel."""
+    monkeypatch.setattr(products, "made_by_intel", lambda: False)
+    if not products._has_avx512():
+        pytest.skip("this processor does not know AVX-512, or this torch has no oneDNN")
 
 
 def drawn(*shapes, requires_grad=False):
@@ -17,7 +26,7 @@ def drawn(*shapes, requires_grad=False):
 
 
 @pytest.mark.parametrize("shape", [(3, 5, 48), (7, 48), (48,), (1, 1, 48), (0, 48)])
-def test_values_and_gradients_are_those_of_torch(shape):
+def test_values_and_gradients_are_those_of_torch(shape, by_onednn):
     inputs = drawn(shape, (32, 48), (32,), requires_grad=True)
     found, expected = products.linear(*inputs), F.linear(*inputs)
     torch.testing.assert_close(found, expected, **CLOSE)
@@ -26,14 +35,13 @@ def test_values_and_gradients_are_those_of_torch(shape):
     torch.testing.assert_close(*gradients, **CLOSE)
 
 
-def test_a_map_without_bias_and_rows_that_do_not_lie_in_order():
+def test_a_map_without_bias_and_rows_that_do_not_lie_in_order(by_onednn):
     x, weight = drawn((6, 4, 48), (48, 48))
     found = products.linear(x.transpose(0, 1), weight.t())
     torch.testing.assert_close(found, x.transpose(0, 1) @ weight, **CLOSE)
 
 
-@by_onednn
-def test_a_frozen_weight_keeps_no_input():
+def test_a_frozen_weight_keeps_no_input(by_onednn):
     kept = []
     x, weight, bias = drawn((9, 48), (32, 48), (32,))
     with torch.autograd.graph.saved_tensors_hooks(lambda one: kept.append(one.shape) or one, lambda one: one):
@@ -42,8 +50,7 @@ def test_a_frozen_weight_keeps_no_input():
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@by_onednn
-def test_a_row_has_the_same_digits_alone_and_among_others(threads):
+def test_a_row_has_the_same_digits_alone_and_among_others(threads, by_onednn):
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -56,6 +63,35 @@ def test_a_row_has_the_same_digits_alone_and_among_others(threads):
                 )
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("intel", [True, False])
+def test_answers_are_onednns_everywhere_and_training_is_mkls_on_intels_processors(
+    intel, by_onednn, monkeypatch
+):
+    monkeypatch.setattr(products, "made_by_intel", lambda: intel)
+    asked, real = [], products._product
+    monkeypatch.setattr(products, "_product", lambda *inputs: asked.append(1) or real(*inputs))
+    x, weight = drawn((4, 48), (32, 48))
+    with torch.inference_mode():
+        products.linear(x, weight)
+    assert len(asked) == 1
+    with torch.no_grad():
+        products.linear(x, weight)
+    products.linear(x, weight)
+    assert len(asked) == (1 if intel else 3)
+
+
+@pytest.mark.parametrize("described", ["vendor_id : GenuineIntel", "vendor_id : AuthenticAMD"])
+def test_intels_processors_are_known_by_their_description(described, monkeypatch):
+    monkeypatch.setattr(products.Path, "read_text", lambda *_, **__: described)
+    assert products.made_by_intel.__wrapped__() == ("Intel" in described)
+
+
+def test_a_system_without_cpuinfo_is_asked_otherwise(monkeypatch):
+    monkeypatch.setattr(products, "Path", lambda _: Path("/there/is/none"))
+    monkeypatch.setattr(products.platform, "processor", lambda: "Intel64 Family 6 Model 143, GenuineIntel")
+    assert products.made_by_intel.__wrapped__()
 
 
 def test_torch_itself_is_asked_in_other_precision_and_where_onednn_is_switched_off(monkeypatch):

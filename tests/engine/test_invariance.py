@@ -62,8 +62,34 @@ def test_products_and_functions_are_those_of_torch(dtype):
         torch.testing.assert_close(found, plain)
 
 
+WIDTHS = ((48, 5), (128, 512), (512, 1000), (640, 512), (768, 96), (1280, 300))
+
+
+@pytest.mark.parametrize(("width", "out"), WIDTHS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rows_of_real_widths_have_the_same_digits_in_any_company(width, out, dtype):
+    generator = torch.Generator().manual_seed(width)
+    shapes = (400, width), (out, width), (out,)
+    rows, weight, bias = (torch.randn(*shape, dtype=dtype, generator=generator) for shape in shapes)
+    square = torch.eye(width, dtype=dtype) * 20 + rows.new_ones(width, width).tril()
+    linear, solve = torch.nn.functional.linear, torch.linalg.solve_triangular
+    products = [
+        lambda x: linear(x, weight, bias),
+        lambda x: x @ weight.t(),
+        lambda x: torch.einsum("bk,nk->bn", x, weight),
+        lambda x: linear(x.expand(50, -1, -1).transpose(0, 1), weight, bias).sum(dim=1),
+        lambda x: solve(square, x.T, upper=False).square().sum(dim=0),
+    ]
+    with BatchInvariance():
+        for compute in products:
+            together = compute(rows[:70])
+            for some in ([0], [69, 3], range(5, 18), range(70)):
+                assert torch.equal(compute(rows[some]), together[some])
+
+
 def test_a_tensor_without_rows_stays_one():
     with BatchInvariance():
         assert (torch.zeros(0, 4) @ torch.zeros(4, 3)).shape == (0, 3)
+        assert (torch.ones(2, 0) @ torch.zeros(0, 3)).tolist() == [[0.0] * 3] * 2
         assert torch.sigmoid(torch.zeros(0)).shape == (0,)
         assert torch.sigmoid(torch.zeros(())).shape == ()

@@ -4,6 +4,7 @@ import torch
 
 from dpw.errors import InputError
 from dpw.methods import METHODS, Candidates, ClassGroup, Method
+from tests.helpers.checks import assert_alike
 from tests.helpers.families import family_backbone
 from tests.helpers.toy_methods import (
     Trainer,
@@ -46,6 +47,6 @@ def check(method: Method) -> None:
         assert not logits.isnan().any()
         assert torch.equal(answers(resumed, pixels, question), logits)
         alone = torch.cat([answers(straight, image[None], question) for image in pixels[:2]])
-        torch.testing.assert_close(alone, logits[:2], rtol=1e-4, atol=1e-4)
+        assert_alike(straight, alone, logits[:2])
     method.backbone._fingerprint = None
     assert method.backbone.fingerprint() == before

@@ -9,7 +9,7 @@ from dpw.benchmarks import list_benchmarks
 from dpw.data.images import Images
 from dpw.errors import InputError
 from dpw.methods import METHODS, PRESETS, Candidates, ClassGroup, Method, configure
-from tests.helpers.checks import nonempty
+from tests.helpers.checks import assert_alike, nonempty
 from tests.helpers.tiny_clip import tiny_backbone
 from tests.helpers.toy_methods import (
     Trainer,
@@ -178,7 +178,7 @@ def test_an_answer_does_not_depend_on_the_rest_of_the_batch(name, learned):
     for question in questions(method):
         together = answers(method, pixels, question)
         alone = torch.cat([answers(method, image[None], question) for image in pixels])
-        torch.testing.assert_close(alone, together, rtol=1e-4, atol=1e-4)
+        assert_alike(method, alone, together)
 
 
 @every_method

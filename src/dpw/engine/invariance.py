@@ -1,10 +1,11 @@
 """Answers that do not depend, to the last bit, on which other images are in the batch.
 
-Libraries choose their kernels by shape: a product of one row is summed in another order than the same row
-among sixty, and the last elements of a vector are computed by other instructions than the rest. Both happen
-only with fewer than a few rows, or in the rest that a vector leaves. Here every product gets a number of rows
-that is a multiple of `ROWS`, and every element-wise function a number of elements that fills whole vectors;
-what is added is zeros (ones for functions of positive numbers) and cut off again.
+Libraries choose their kernels by shape: a product of a few rows is summed in another order than the same rows
+among hundreds, the last rows in another than the first, and the last elements of a vector are computed by
+other instructions than the rest. Where the borders lie differs from one processor to the next. So every
+product here is made of products of one shape: of an image's own rows where it has many, else of blocks of
+`ROWS` rows, filled up with zeros. Element-wise functions get as many elements as fill whole vectors (filled
+up with ones, for functions of positive numbers).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,9 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-ROWS = 8  # 8 float64 rows are two of the widest registers; below 4 rows libraries take other kernels
+ROWS = 48  # whole blocks of MKL's kernels: 16 rows with AVX-512, 24 with AVX2
+COLUMNS = 16  # of a triangular system, whose cost grows with them
+QUERIES = 8  # a single one is asked by another kernel
 ELEMENTS = 32  # a multiple of every vector's length
 
 
@@ -42,58 +45,61 @@ class BatchInvariance(TorchFunctionMode):
         return _IN_BLOCKS.get(func, func)(*args, **(kwargs or {}))
 
 
-def _rows(x: Tensor) -> Tensor:
-    """A tensor `(..., K)` as rows `(M, K)`, M being a multiple of `ROWS`."""
-    flat = x.reshape(-1, x.shape[-1])
-    return F.pad(flat, (0, 0, 0, -len(flat) % ROWS))
+def _by_rows(x: Tensor, product: Callable[[Tensor], Tensor]) -> Tensor:
+    """A product of the rows of `(..., K)`, carried out for equally many rows at a time."""
+    count, of_one = x.shape[:-1].numel(), x.shape[-2] if x.dim() > 2 else 0
+    size = of_one if of_one >= ROWS else ROWS
+    rows = x.reshape(count, x.shape[-1]).contiguous()
+    blocks = torch.split(F.pad(rows, (0, 0, 0, -count % size)), size)
+    found = torch.cat([product(block) for block in blocks])
+    return found[:count].view(*x.shape[:-1], found.shape[1])
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`F.linear` over whole blocks of rows."""
-    rows, count = _rows(x), x.numel() // x.shape[-1]
-    out = rows @ weight.t() if bias is None else torch.addmm(bias, rows, weight.t())
-    return out[:count].view(*x.shape[:-1], len(weight))
+    """`F.linear` in equal blocks of rows."""
+    return _by_rows(x, lambda rows: F.linear(rows, weight, bias))
 
 
 def _addmm(bias: Tensor, x: Tensor, weight: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """`torch.addmm` with a bias for all rows, over whole blocks of rows."""
+    """`torch.addmm` with a bias for all rows, in equal blocks of rows."""
     if bias.dim() != 1:
         return torch.addmm(bias, x, weight, beta=beta, alpha=alpha)
-    return torch.addmm(bias, _rows(x), weight, beta=beta, alpha=alpha)[: len(x)]
+    return _by_rows(x, lambda rows: torch.addmm(bias, rows, weight, beta=beta, alpha=alpha))
 
 
 def _matmul(x: Tensor, other: Tensor) -> Tensor:
     """`x @ other`; of several matrices each has its own rows, and only their layout depends on the batch."""
     if other.dim() != 2 or x.dim() == 1:
         return torch.matmul(x.contiguous(), other.contiguous())
-    rows, count = _rows(x), x.numel() // x.shape[-1]
-    return torch.mm(rows, other)[:count].view(*x.shape[:-1], other.shape[1])
+    return _by_rows(x, lambda rows: torch.mm(rows, other))
 
 
 def _einsum(equation: str, x: Tensor, *others: Tensor) -> Tensor:
-    """`torch.einsum` over whole blocks of rows, where the first operand has the rows of the result."""
+    """`torch.einsum` in equal blocks of rows, where the first operand has the rows of the result."""
     first, *rest = equation.split("->")[0].split(",")
     rows = first[0]
     if not equation.split("->")[-1].startswith(rows) or any(rows in one for one in rest):
         return torch.einsum(equation, x, *others)
-    filled = F.pad(x, (0, 0) * (x.dim() - 1) + (0, -len(x) % ROWS))
-    return torch.einsum(equation, filled, *others)[: len(x)]
+    size = ROWS if x.dim() == 2 else 1
+    filled = F.pad(x, (0, 0) * (x.dim() - 1) + (0, -len(x) % size))
+    found = [torch.einsum(equation, block, *others) for block in torch.split(filled, size)]
+    return torch.cat(found)[: len(x)]
 
 
 def _solve_triangular(matrix: Tensor, right: Tensor, **options: bool) -> Tensor:
-    """`torch.linalg.solve_triangular` over whole blocks of columns."""
+    """`torch.linalg.solve_triangular` in equal blocks of columns, each of which lies in one piece."""
     columns = right.shape[-1]
-    filled = F.pad(right, (0, -columns % ROWS))
-    solved: Tensor = torch.linalg.solve_triangular(matrix, filled, **options)
-    return solved[..., :columns]
+    blocks = torch.split(F.pad(right, (0, -columns % COLUMNS)), COLUMNS, dim=-1)
+    solved = [torch.linalg.solve_triangular(matrix, block, **options).mT for block in blocks]
+    return torch.cat(solved, dim=-2)[..., :columns, :].mT
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
-    """Attention; a single query, such as [CLS] in the last block, is asked `ROWS` times."""
+    """Attention; a single query, such as [CLS] in the last block, is asked `QUERIES` times."""
     attend = F.scaled_dot_product_attention
     if q.shape[-2] != 1 or options.get("is_causal"):
         return attend(q, k, v, **options)
-    return attend(q.expand(*q.shape[:-2], ROWS, q.shape[-1]), k, v, **options)[..., :1, :]
+    return attend(q.expand(*q.shape[:-2], QUERIES, q.shape[-1]), k, v, **options)[..., :1, :]
 
 
 def _by_element(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from dpw.clip.products import made_by_intel
 from dpw.data.digest import task_digest
 from dpw.data.task import Task
 from dpw.engine.devices import process_count
@@ -101,9 +102,10 @@ class Reuse:
 
 def machine(device: torch.device) -> dict[str, Any]:
     """What decides the last digits beside data and settings: processor, threads, versions, this program."""
+    maker = " Intel" if made_by_intel() else ""  # MKL has kernels of their own for these
     return {
         "device": device_name(device),
-        "processor": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
+        "processor": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}{maker}",
         "threads": torch.get_num_threads(),
         "versions": versions(),
         "program": program_digest(),
