@@ -332,11 +332,8 @@ def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, read piece by piece."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-    return digest.hexdigest()
+    with path.open("rb", buffering=0) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def bears_its_digest(path: Path) -> bool:
