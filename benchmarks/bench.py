@@ -6,7 +6,6 @@ printed as Markdown and go to a folder as JSON and plots; exit code 1 when a tar
 
 import argparse
 import json
-import platform
 import sys
 import tempfile
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from benchmarks.growth import growth, plot
-from benchmarks.measure import Figure, Way, figure, in_turn, peak_memory
+from benchmarks.measure import Figure, Way, figure, in_turn, measured_on, peak_memory
 from benchmarks.straightforward import LinearMapsByOneDNN, Straightforward
 
 from benchmarks import families, measure, models
@@ -279,6 +278,7 @@ def main() -> int:
     measure.BUDGET = options.budget or measure.BUDGET
     options.output.mkdir(parents=True, exist_ok=True)
     figures: list[Figure] = []
+    print(f"{measured_on()}\n")
     print("| shape | ratio | median | spread | target | reached |\n|---|---|---|---|---|---|")
     for shape in options.shapes:
         for name, section in sections(shape, options.quick, options.classes).items():
@@ -299,8 +299,7 @@ def write(path: Path, figures: list[Figure]) -> None:
     """Keep the figures with what they were measured on."""
     content = {
         "measured": time.strftime("%Y-%m-%d"),
-        "machine": platform.processor() or platform.machine(),
-        "torch": torch.__version__,
+        "machine": measured_on(),
         "figures": [one.as_json() for one in figures],
     }
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

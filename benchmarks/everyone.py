@@ -10,6 +10,8 @@ own, so that memory is its own. Times are wall times: measure on a quiet machine
 import argparse
 import sys
 
+from benchmarks.measure import measured_on
+
 from benchmarks import models
 from dpw.clip.backbone import Backbone
 from dpw.report.comparison import piped
@@ -22,6 +24,7 @@ def main() -> int:
     parser.add_argument("--shape", default="mini", choices=["mini", *models.SHAPES])
     shape = parser.parse_args().shape
     load = Backbone.from_pretrained if shape == "mini" else models.backbone
+    print(measured_on(), file=sys.stderr)
     found = []
     for one in costs(shape, load):
         found.append(one)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.measure import measured_on
 from torch.nn import functional as F
 
 from benchmarks import models
@@ -135,6 +136,7 @@ def main() -> int:
     if given.folder is not None:
         print(json.dumps(measure(given.folder, given.shape, given.rounds)))
         return 0
+    print(measured_on())
     for tasks in given.tasks:
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place) / "model"

@@ -2,15 +2,20 @@
 
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
+CPUINFO = Path("/proc/cpuinfo")
 Way = Callable[[], object]
 BUDGET = 240.0  # CPU seconds for one figure
 
@@ -87,6 +92,18 @@ def figure(
     if most is not None:
         target, reached = f"≤ {most:g}", middle <= most
     return Figure(shape, what, middle, min(ratios), max(ratios), len(ratios), target, reached)
+
+
+def measured_on() -> str:
+    """Processor, cores, threads and torch: what every figure belongs to."""
+    name = platform.processor() or platform.machine()
+    with suppress(OSError):  # Linux alone says it here
+        described = dict(line.split(":", 1) for line in CPUINFO.read_text().splitlines() if ":" in line)
+        of = {key.strip(): value.strip() for key, value in described.items()}
+        kind = [f"{key.removeprefix('cpu ')} {of[key]}" for key in ("cpu family", "model") if key in of]
+        name = of.get("model name", name) + (f" ({', '.join(kind)})" if kind else "")
+    cores, threads = os.cpu_count(), torch.get_num_threads()
+    return f"Measured on {name}, {cores} cores, {threads} threads, torch {torch.__version__}"
 
 
 def peak_memory(call: str, *arguments: object) -> int:

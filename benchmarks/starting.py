@@ -15,6 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.measure import measured_on
 from PIL import Image
 
 IMPORT = ["-c", "import torch"]
@@ -56,6 +57,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5, help="how often each is measured")
     rounds = parser.parse_args().rounds
+    print(measured_on())
     with tempfile.TemporaryDirectory() as folder:
         model, image = str(Path(folder) / "model"), str(Path(folder) / "image.png")
         Image.new("RGB", (64, 48), "orange").save(image)

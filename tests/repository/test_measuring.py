@@ -29,6 +29,15 @@ def test_a_figure_is_the_median_of_the_ratios_and_knows_its_target():
     assert measure.figure("tiny", "x", [2.0], [1.0]).reached is None
 
 
+def test_what_a_figure_belongs_to_is_told(monkeypatch, tmp_path):
+    told = tmp_path / "cpuinfo"
+    told.write_text("model name\t: Some Chip\ncpu family\t: 6\nmodel\t\t: 7\nflags\t\t:\n\n")
+    monkeypatch.setattr(measure, "CPUINFO", told)
+    assert "on Some Chip (family 6, model 7), " in measure.measured_on()
+    monkeypatch.setattr(measure, "CPUINFO", tmp_path / "there-is-none")
+    assert measure.measured_on().startswith("Measured on ")
+
+
 def test_growth_is_a_share_of_the_first_point_per_unit(tmp_path):
     points = [(10.0, 2.0), (20.0, 3.0), (40.0, 5.0)]
     assert slope(points) == pytest.approx(0.05)
