@@ -7,6 +7,7 @@ from dpw import functional as paper
 from dpw.clip.adaptation import Adaptation
 from dpw.clip.sequences import Positions
 from dpw.methods.dpw.config import DPWConfig
+from dpw.methods.dpw.residual import trained_residual
 from dpw.methods.dpw.statistics import RunningScores
 
 
@@ -77,6 +78,8 @@ class DPWAdaptation(Adaptation):
         if self.scores is not None:
             self.scores.add(block, paper.image_scores(scores, self.has_cls_token))
         adapted = self.adapted(x, down, up, up_bias)
+        if self.sample_weight is None:
+            return trained_residual(scores, values, adapted)
         cutoff = self.cutoff(block, scores)
         return paper.weighted_residual(
             scores, values, adapted, cutoff, self.sample_weight, self.config.strict_filter
