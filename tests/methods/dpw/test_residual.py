@@ -46,6 +46,12 @@ def test_scores_that_lie_head_by_head_as_those_of_the_reduced_variant():
     torch.testing.assert_close(*both([by_head, values, adapted]))
 
 
+def test_inputs_that_do_not_lie_in_order():
+    scores, values, adapted = drawn(6, 2, 2, 3, 4)
+    turned = [one.detach().transpose(0, 1).contiguous().transpose(0, 1) for one in (values, adapted)]
+    torch.testing.assert_close(*both([scores, *(one.requires_grad_() for one in turned)]))
+
+
 def test_where_the_shares_sum_to_exactly_one():
     _, values, adapted = drawn(2, 1, 1, 1, 1)
     scores = torch.full((1, 1, 1, 1), math.inf, dtype=torch.float64, requires_grad=True)

@@ -32,8 +32,8 @@ class _Residual(torch.autograd.Function):
         total = gates.sum(dim=-1, keepdim=True)
         most = total.clamp(min=1)
         g = gates.div_(most)
-        by_head = adapted.view(*g.shape[:3], -1)
-        out = torch.empty_like(by_head)
+        by_head = adapted.reshape(*g.shape[:3], -1)
+        out = by_head.new_empty(by_head.shape)  # in order, as what is written through a view must be
         torch.bmm(_heads(g), _prefixes(values, g), out=_heads(out))
         ctx.save_for_backward(g, total, values, adapted)
         return out.addcmul_(most - 1, by_head).flatten(2)
@@ -47,10 +47,10 @@ class _Residual(torch.autograd.Function):
         by_head = outer[0].reshape(*g.shape[:3], -1)
         to_values = torch.bmm(_heads(g).transpose(1, 2), _heads(by_head))  # (h, L, D/h)
         to_adapted = by_head * (most - 1)
-        to_g = torch.empty_like(g)
+        to_g = g.new_empty(g.shape)
         torch.bmm(_heads(by_head), _prefixes(values, g).transpose(1, 2), out=_heads(to_g))
         # Where the shares sum to more than one, a gate also moves their sum, which Δ and all of G feel.
-        to_delta = (by_head * adapted.view_as(by_head)).sum(dim=-1, keepdim=True)
+        to_delta = (by_head * adapted.reshape_as(by_head)).sum(dim=-1, keepdim=True)
         to_total = (to_delta - (to_g * g).sum(dim=-1, keepdim=True) / most).mul_(total >= 1)
         gates = g * most
         to_scores = to_g.div_(most).add_(to_total).mul_(gates).mul_(1 - gates)
@@ -64,4 +64,4 @@ def _heads(by_token: Tensor) -> Tensor:
 
 def _prefixes(values: Tensor, g: Tensor) -> Tensor:
     """Prefix values `(h, L, D/h)` by head."""
-    return values.view(g.shape[3], g.shape[2], -1).transpose(0, 1)
+    return values.reshape(g.shape[3], g.shape[2], -1).transpose(0, 1)
