@@ -120,19 +120,18 @@ def adapter_output(
     dropout: float = 0.0,
     share: tuple[int, int, int] | None = None,
 ) -> Tensor:
-    """The adapter E(X) = scale · (X D U + b), `(B, N, D)`; down `(D, r)` is frozen, up `(r, D)` learned.
-
-    `share` (start, stop, of how many) says that x holds only these samples of a batch, whose other samples
-    are computed elsewhere: what is dropped is then decided for all of them, and so the same everywhere.
-    """
-    hidden = x @ down
-    if dropout and share is not None:
-        start, stop, count = share
-        hidden = hidden * F.dropout(hidden.new_ones(count, *hidden.shape[1:]), dropout)[start:stop]
-    elif dropout:
-        hidden = F.dropout(hidden, dropout)
+    """The adapter E(X) = scale · (X D U + b), `(B, N, D)`; down `(D, r)` is frozen, up `(r, D)` learned."""
+    hidden = dropped(x @ down, dropout, share)
     # Scaling the small matrices instead of the output saves a pass over (B, N, D).
     return hidden @ (up * scale) + bias * scale
+
+
+def dropped(hidden: Tensor, dropout: float, share: tuple[int, int, int] | None = None) -> Tensor:
+    """Dropout between D and U, drawn for a whole batch where just `share` (start, stop, of how many) is here."""
+    if not dropout or share is None:
+        return F.dropout(hidden, dropout) if dropout else hidden
+    start, stop, count = share
+    return hidden * F.dropout(hidden.new_ones(count, *hidden.shape[1:]), dropout)[start:stop]
 
 
 def weighted_residual(

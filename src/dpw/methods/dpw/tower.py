@@ -6,8 +6,8 @@ from torch import Tensor, nn
 from dpw import functional as paper
 from dpw.clip.adaptation import Adaptation
 from dpw.clip.sequences import Positions
+from dpw.methods.dpw import quick
 from dpw.methods.dpw.config import DPWConfig
-from dpw.methods.dpw.residual import trained_residual
 from dpw.methods.dpw.statistics import RunningScores
 
 
@@ -74,12 +74,12 @@ class DPWAdaptation(Adaptation):
     def value(self, block: int, x: Tensor, q: Tensor, positions: Positions) -> Tensor:  # noqa: ARG002
         """O_R, what the tokens take from prefixes and adapter (Eq. final_formula)."""
         weight, bias, values, down, up, up_bias = self.blocks[block]
-        scores = paper.repa_scores(x, weight, bias[:, positions])
+        scores = quick.repa_scores(x, weight, bias[:, positions])
         if self.scores is not None:
             self.scores.add(block, paper.image_scores(scores, self.has_cls_token))
         adapted = self.adapted(x, down, up, up_bias)
         if self.sample_weight is None:
-            return trained_residual(scores, values, adapted)
+            return quick.trained_residual(scores, values, adapted)
         cutoff = self.cutoff(block, scores)
         return paper.weighted_residual(
             scores, values, adapted, cutoff, self.sample_weight, self.config.strict_filter
@@ -89,7 +89,7 @@ class DPWAdaptation(Adaptation):
         """E(X); a batch that is cut once more, to save memory, drops by a draw of its own."""
         whole = self.share is not None and len(x) == self.share[1] - self.share[0]
         share = self.share if whole else None
-        return paper.adapter_output(x, down, up, bias, self.config.adapter_scale, self.dropout, share)
+        return quick.adapter_output(x, down, up, bias, self.config.adapter_scale, self.dropout, share)
 
     def cutoff(self, block: int, scores: Tensor) -> Tensor | None:
         """Images: from the [CLS] scores (Eq. cutoff_nontxt); texts: 1 − w; 0 for samples above the gate."""

@@ -1,4 +1,4 @@
-"""The residual of training and its gradients by hand are those of autograd over the paper's equation."""
+"""What the towers compute, and its gradients by hand, are those of autograd over the paper's equations."""
 
 import math
 
@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpw import functional as paper
-from dpw.methods.dpw.residual import _Residual, trained_residual
+from dpw.methods.dpw import quick
+from dpw.methods.dpw.quick import _Residual, trained_residual
 
 shapes = st.tuples(st.integers(1, 3), st.sampled_from([1, 2, 4]), st.integers(1, 6), st.integers(1, 8))
 
@@ -88,3 +89,19 @@ def test_lower_precision_is_left_to_autograd(dtype):
         value = trained_residual(*inputs)
     assert "_Residual" not in value.grad_fn.name()
     assert "_Residual" in trained_residual(*inputs).grad_fn.name()
+
+
+@pytest.mark.parametrize("tokens", [5, 400])
+@pytest.mark.parametrize("rows", [64, 16], ids=["all of a token", "the own slice"])
+def test_scores_and_adapter_of_few_and_of_many_tokens(tokens, rows):
+    generator = torch.Generator().manual_seed(7)
+    sizes = ((3, tokens, 64), (4, rows, 8), (4, tokens + 1, 8), (64, 32), (32, 64), (64,))
+    x, weight, bias, *adapter = inputs = [torch.randn(size, generator=generator) for size in sizes]
+    for one in inputs:
+        one.requires_grad_()
+    found = []
+    for way in (quick, paper):
+        values = way.repa_scores(x, weight, bias), way.adapter_output(x, *adapter, 0.1)
+        outer = [torch.linspace(-1, 1, one.numel()).view_as(one) for one in values]
+        found.append([*values, *torch.autograd.grad(values, inputs, outer)])
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-4)

@@ -1,12 +1,50 @@
-"""O_R as training needs it, with its gradients written out: half the passes over memory of autograd's own."""
+"""The equations of `functional` as the towers compute them: the same numbers with less work.
+
+Products go to the quickest library, and in training O_R has its gradients written out, with half the passes
+over memory that autograd's own would take.
+"""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from dpw import functional as paper
+from dpw.clip.products import linear
+
+FEW = 2**21  # multiplications of a product in training below which oneDNN's calls cost more than they save
+
+
+def repa_scores(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """`functional.repa_scores`; where every head sees all of x, W^G of all heads is one linear map."""
+    heads, rows, prefixes = weight.shape
+    if rows != x.shape[2]:
+        return paper.repa_scores(x, weight, bias)
+    scores = _linear(x, weight.transpose(1, 2).reshape(heads * prefixes, rows))
+    by_head = scores.reshape(-1, x.shape[1], heads, prefixes) + bias[:, : x.shape[1]].transpose(0, 1)
+    return by_head.transpose(1, 2)
+
+
+def adapter_output(
+    x: Tensor,
+    down: Tensor,
+    up: Tensor,
+    bias: Tensor,
+    scale: float,
+    dropout: float = 0.0,
+    share: tuple[int, int, int] | None = None,
+) -> Tensor:
+    """`functional.adapter_output` by two linear maps."""
+    hidden = paper.dropped(_linear(x, down.t()), dropout, share)
+    return _linear(hidden, (up * scale).t(), bias * scale)
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """X Wᵀ + b by the quickest library; in training that depends on how many tokens there are."""
+    few = torch.is_grad_enabled() and x.numel() * len(weight) < FEW
+    return F.linear(x, weight, bias) if few else linear(x, weight, bias)
 
 
 def trained_residual(scores: Tensor, values: Tensor, adapted: Tensor) -> Tensor:
