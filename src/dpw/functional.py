@@ -127,7 +127,7 @@ def adapter_output(
 
 
 def dropped(hidden: Tensor, dropout: float, share: tuple[int, int, int] | None = None) -> Tensor:
-    """Dropout between D and U, drawn for a whole batch where just `share` (start, stop, of how many) is here."""
+    """Dropout between D and U, drawn for a whole batch where `share` (start, stop, of how many) is here."""
     if not dropout or share is None:
         return F.dropout(hidden, dropout) if dropout else hidden
     start, stop, count = share
