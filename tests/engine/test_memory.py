@@ -1,11 +1,12 @@
-"""Freed memory stays with a process that asks for as much again."""
+"""Freed memory stays with a process that asks for as much again; what was imported is no garbage."""
 
+import gc
 import subprocess
 import sys
 
 import pytest
 
-from dpw.engine.memory import KEPT, keep_freed_memory
+from dpw.engine.memory import KEPT, keep_freed_memory, pass_over_imported
 
 FAULTS = """
 import resource, sys
@@ -32,3 +33,16 @@ def test_memory_that_comes_again_is_not_filled_by_the_system_again():
         done = subprocess.run([sys.executable, "-c", FAULTS, way], check=True, capture_output=True, text=True)
         pages[way] = int(done.stdout)
     assert pages["keep"] < pages["leave"] / 2
+
+
+def test_what_is_there_is_passed_over_and_what_comes_later_is_not():
+    before = gc.get_freeze_count()
+    try:
+        pass_over_imported()
+        assert gc.get_freeze_count() > before + 1000, "modules and all that is in them"
+        later: list = []
+        later.append(later)
+        del later
+        assert gc.collect() >= 1
+    finally:
+        gc.unfreeze()

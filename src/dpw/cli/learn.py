@@ -124,8 +124,10 @@ def _teach(learner: Any, task: Any, into: Path, wishes: dict[str, Any]) -> Any:
     """Learn a task with its state kept in the model's folder, then commit it."""
     from dpw import Interrupted
     from dpw.cli.terminal import TerminalCallback, exit_code, stopping
+    from dpw.engine.memory import pass_over_imported
     from dpw.storage import unfinished
 
+    pass_over_imported()
     with stopping() as request:
         try:
             _check_images(learner, task, request)

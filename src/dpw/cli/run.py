@@ -295,13 +295,12 @@ def run_in_terminal(
 
 def _with_terminal(folder: Path, checkpoint_seconds: float, work: Any) -> dict[str, Any]:
     """Carry a run out with a progress bar; a stop is answered with the way to go on."""
-    import gc
-
     from dpw import Interrupted
     from dpw.cli.terminal import TerminalCallback, exit_code, stopping
+    from dpw.engine.memory import pass_over_imported
     from dpw.runs.config import RunOptions
 
-    gc.freeze()  # what was imported stays: Accelerate collects garbage after every task, half a second each
+    pass_over_imported()
     callback = TerminalCallback()
     with stopping() as request:
         options = RunOptions(
