@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from dpw.clip.backbone import Backbone
+from dpw.clip.fitting import is_finite
 from dpw.clip.preprocessing import Preprocessing
 from dpw.errors import InputError
 from tests.helpers.families import (
@@ -67,3 +68,21 @@ def test_towers_that_lead_into_different_spaces_are_refused():
     clip.config.vision_config.vision_use_head = False
     with pytest.raises(InputError, match="no pooling head"):
         Backbone(clip, family_preprocessing("siglip"), None)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+def test_one_number_that_is_none_is_found_wherever_it_stands(dtype, value):
+    for size in (1, 7, 16, 33, 1000):
+        numbers = torch.arange(size, dtype=dtype)
+        assert is_finite(numbers)
+        for position in {0, size // 2, size - 1}:
+            broken = numbers.clone()
+            broken[position] = value
+            assert not is_finite(broken)
+
+
+def test_no_numbers_and_a_single_one_are_finite():
+    assert is_finite(torch.empty(0, 3))
+    assert is_finite(torch.tensor(2.0))
+    assert not is_finite(torch.tensor(torch.nan))

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from dpw.clip.families import family_of
 from dpw.clip.preprocessing import Preprocessing
@@ -18,6 +19,19 @@ def in_single_precision(clip: Any) -> Any:
             )
     single = all(tensor.dtype == torch.float32 for tensor in clip.parameters())
     return clip if single else clip.float()
+
+
+def is_finite(tensor: Tensor) -> bool:
+    """Whether a floating tensor holds no NaN and no infinity, by one pass over memory.
+
+    The extremes of numbers among which is a NaN are NaN; `isfinite` of each takes ten times as long.
+
+    Example:
+        >>> import torch
+        >>> is_finite(torch.tensor([1.0, -2.0])), is_finite(torch.tensor([1.0, torch.nan, -2.0]))
+        (True, False)
+    """
+    return tensor.numel() == 0 or bool(torch.isfinite(torch.stack(tensor.aminmax())).all())
 
 
 def check_preprocessing(clip: Any, preprocessing: Preprocessing, reference: str) -> None:

@@ -234,8 +234,10 @@ def _load(folder: Path, name: str) -> tuple[Any, Preprocessing, Any]:
 
 def _refuse_not_finite(clip: Any, name: str) -> None:
     """Refuse weights that no training leaves behind."""
+    from dpw.clip.fitting import is_finite
+
     for key, tensor in clip.state_dict().items():
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+        if tensor.is_floating_point() and not is_finite(tensor):
             raise InputError(f"{name}: the weights {key} hold NaN or infinite values: copy the model again")
 
 

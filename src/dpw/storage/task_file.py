@@ -19,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load
 from torch import Tensor
 
+from dpw.clip.fitting import is_finite
 from dpw.errors import DamagedFileError
 from dpw.storage import files
 
@@ -116,7 +117,7 @@ def refuse_not_finite(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Refuse what no training leaves behind: NaN or an infinity."""
     for name, tensor in tensors.items():
         no_bound = tensor.ndim == 0 and bool((tensor == -torch.inf).all())  # a threshold that was never set
-        if tensor.is_floating_point() and not no_bound and not bool(torch.isfinite(tensor).all()):
+        if tensor.is_floating_point() and not no_bound and not is_finite(tensor):
             raise DamagedFileError(
                 f"{path} has NaN or infinite values in {name!r}: refused, learn it again "
                 "with a smaller learning rate or restore it from a copy"
