@@ -9,11 +9,11 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from dpw.clip.adaptation import Adaptation, LinearName
+from dpw.clip.by_hand import QUICK, by_hand, projections, with_linear, with_mlp
 from dpw.clip.post_norm import PostNormBlock
 from dpw.clip.products import linear
 from dpw.clip.sequences import Sequences
 
-QUICK = 1.702  # of the quick GELU
 REUSED = 2**25  # bytes; a larger tensor is new memory every time, whose first touch costs more than the cut
 
 
@@ -70,7 +70,7 @@ def run_block(
     if adaptation is not None:
         residual = adaptation.value(index, kept, q, tokens.positions)
         v = v if residual is None else v + residual
-    u = tokens.keep(h) + _linear(block.self_attn.out_proj, index, "out", v, adaptation)
+    u = _with_value(block.self_attn.out_proj, index, tokens.keep(h), v, adaptation)
     behind = isinstance(block, PostNormBlock)
     u = block.after_attention(u) if behind else u
     h = _with_mlp(block, index, u, adaptation)
@@ -94,14 +94,29 @@ def _attention(
     tokens: Sequences,
 ) -> tuple[Tensor, Tensor]:
     """Query by head and attention value `(B, N, D)` before the output projection, for the kept tokens."""
-    q = _linear(attention.q_proj, index, "query", kept, adaptation)
-    k = _linear(attention.k_proj, index, "key", x, adaptation)
-    v = _linear(attention.v_proj, index, "value", x, adaptation)
+    if kept is x and by_hand(x) and not _changed(adaptation):
+        q, k, v = projections(x, attention.q_proj, attention.k_proj, attention.v_proj)
+    else:
+        q = _linear(attention.q_proj, index, "query", kept, adaptation)
+        k = _linear(attention.k_proj, index, "key", x, adaptation)
+        v = _linear(attention.v_proj, index, "value", x, adaptation)
     extra = None if adaptation is None else adaptation.keys_values(index, x)
     if extra is not None:
         k, v = (torch.cat([e.expand(len(x), -1, -1), t], dim=1) for e, t in zip(extra, (k, v), strict=True))
     q, k, v = (t.view(*t.shape[:2], attention.num_heads, -1).transpose(1, 2) for t in (q, k, v))
     return q, tokens.attend(q, k, v).transpose(1, 2).flatten(2)
+
+
+def _with_value(out: nn.Linear, index: int, h: Tensor, v: Tensor, adaptation: Adaptation | None) -> Tensor:
+    """The stream with the attention value behind its output projection."""
+    if by_hand(v) and not _changed(adaptation):
+        return with_linear(h, v, out)
+    return h + _linear(out, index, "out", v, adaptation)
+
+
+def _changed(adaptation: Adaptation | None) -> bool:
+    """Whether an adaptation acts on linear maps of the block."""
+    return adaptation is not None and adaptation.changes_linear_maps
 
 
 def _with_mlp(block: Any, index: int, u: Tensor, adaptation: Adaptation | None) -> Tensor:
@@ -117,12 +132,16 @@ def _with_mlp(block: Any, index: int, u: Tensor, adaptation: Adaptation | None) 
 
 def _with_mlp_at_once(block: Any, index: int, u: Tensor, adaptation: Adaptation | None) -> Tensor:
     """The stream with what the MLP adds to it."""
-    mlp, x = block.mlp, block.layer_norm2(u)
+    mlp, norm = block.mlp, block.layer_norm2
+    plain = mlp.config.hidden_act == "quick_gelu" and isinstance(norm, nn.LayerNorm)
+    if plain and by_hand(u) and not _changed(adaptation):
+        return with_mlp(u, norm, mlp.fc1, mlp.fc2)
+    x = norm(u)
     if mlp.config.hidden_act != "quick_gelu":
         hidden = mlp.activation_fn(_linear(mlp.fc1, index, "fc1", x, adaptation))
         return u + _linear(mlp.fc2, index, "fc2", hidden, adaptation)
     # CLIP's quick GELU x·σ(1.702x) is SiLU(1.702x) / 1.702; both factors go to tensors a quarter as wide.
-    own = adaptation if adaptation is not None and adaptation.changes_linear_maps else None
+    own = adaptation if _changed(adaptation) else None
     hidden = linear(x * QUICK, mlp.fc1.weight, mlp.fc1.bias * QUICK)
     if own is not None and (delta := own.linear(index, "fc1", x)) is not None:
         hidden = hidden + delta * QUICK

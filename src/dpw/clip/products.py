@@ -21,12 +21,33 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Answers, which are computed in inference mode, are oneDNN's on Intel's processors too: it sums all rows
     alike, so that an image has the same digits alone and in any batch.
     """
-    if not _onednn_knows(x, weight) or (made_by_intel() and not torch.is_inference_mode_enabled()):
+    if not _by_onednn(x, weight):
         return F.linear(x, weight, bias)
     if not torch.is_grad_enabled():
         return _product(x, weight, bias)
     mapped: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
     return mapped
+
+
+def plus_linear(h: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, scale: float = 1.0) -> Tensor:
+    """H + s X Wᵀ + b without gradients, the sum written as seldom as the library allows."""
+    if _by_onednn(x, weight):
+        return torch.add(h, _product(x, weight, None if bias is None else bias / scale), alpha=scale)
+    out = h.clone(memory_format=torch.contiguous_format) if bias is None else (h + bias).contiguous()
+    return add_linear_(out, x, weight, scale)
+
+
+def add_linear_(out: Tensor, x: Tensor, weight: Tensor, scale: float = 1.0) -> Tensor:
+    """Add s X Wᵀ to a tensor without gaps, in place and without gradients."""
+    if _by_onednn(x, weight):
+        return out.add_(_product(x, weight), alpha=scale)
+    as_rows(out).addmm_(as_rows(x), weight.t(), alpha=scale)
+    return out
+
+
+def _by_onednn(x: Tensor, weight: Tensor) -> bool:
+    """Whether a product goes to oneDNN."""
+    return _onednn_knows(x, weight) and not (made_by_intel() and not torch.is_inference_mode_enabled())
 
 
 def _onednn_knows(x: Tensor, weight: Tensor) -> bool:
@@ -66,7 +87,7 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return found[0].view(*x.shape[:-1], -1) if alone else found
 
 
-def _rows(x: Tensor) -> Tensor:
+def as_rows(x: Tensor) -> Tensor:
     """Tokens as one matrix without gaps; oneDNN takes 200 times as long over one token of every image."""
     return x.reshape(-1, x.shape[-1]).contiguous()
 
@@ -85,9 +106,9 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, *outer: Tensor) -> Any:
         """Gradients of tokens, weight and bias, each only if it is asked for."""
         x, weight = ctx.saved_tensors
-        rows = _rows(outer[0])
+        rows = as_rows(outer[0])
         return (
             None if weight is None else _product(outer[0], weight.t()),
-            None if x is None else _product(rows.t(), _rows(x).t()),
+            None if x is None else _product(rows.t(), as_rows(x).t()),
             rows.sum(dim=0) if ctx.needs_input_grad[2] else None,
         )
