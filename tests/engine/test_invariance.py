@@ -4,6 +4,7 @@ import random
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from dpw.data.pixels import PixelCache
 from dpw.engine.invariance import BatchInvariance
@@ -93,3 +94,17 @@ def test_a_tensor_without_rows_stays_one():
         assert (torch.ones(2, 0) @ torch.zeros(0, 3)).tolist() == [[0.0] * 3] * 2
         assert torch.sigmoid(torch.zeros(0)).shape == (0,)
         assert torch.sigmoid(torch.zeros(())).shape == ()
+
+
+def test_an_accelerator_is_not_asked_in_small_products():
+    class Products(TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            self.count += function._schema.name in ("aten::mm", "aten::addmm")
+            return function(*args, **(kwargs or {}))
+
+    x, weight = torch.empty(3, 60, 32, device="meta"), torch.empty(16, 32, device="meta")
+    with Products() as products, BatchInvariance():
+        assert torch.nn.functional.linear(x, weight).shape == (3, 60, 16)
+    assert products.count == 1

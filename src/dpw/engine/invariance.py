@@ -25,6 +25,8 @@ ELEMENTS = 32  # a multiple of every vector's length
 class BatchInvariance(TorchFunctionMode):
     """Inside a `with` block of this, no image's numbers depend on the other images of its batch.
 
+    On processors: an accelerator, which would sit idle in small products, is left to its own kernels.
+
     Example:
         >>> import torch
         >>> from dpw.engine.invariance import BatchInvariance
@@ -42,7 +44,8 @@ class BatchInvariance(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Carry a function out, in whole blocks of rows where its kernel depends on their number."""
-        return _IN_BLOCKS.get(func, func)(*args, **(kwargs or {}))
+        here = all(one.is_cpu for one in args if isinstance(one, torch.Tensor))
+        return (_IN_BLOCKS.get(func, func) if here else func)(*args, **(kwargs or {}))
 
 
 def _by_rows(x: Tensor, product: Callable[[Tensor], Tensor]) -> Tensor:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,10 +11,10 @@ from dpw.data.image_like import image_batches
 from dpw.data.images import Images
 from dpw.data.pixels import PixelCache, read_images
 from dpw.engine.invariance import BatchInvariance
+from dpw.engine.resident import ask_resident
 from dpw.errors import InputError
 from dpw.methods.base import Method
 from dpw.methods.candidates import Candidates
-from dpw.methods.routing.route import Route
 from dpw.methods.trial import refusing_unfit
 
 BATCH = 64
@@ -63,6 +63,20 @@ class Prediction:
         return {"image": values.pop("image"), "class": values.pop("label"), **values}
 
 
+class Said(NamedTuple):
+    """What a method says about B images, in main memory."""
+
+    logits: Tensor  # (B, C)
+    task: Tensor | None  # (B,) index of the task an image is taken for
+    confidence: Tensor | None  # (B, T)
+    typicality: Tensor | None  # (B, T)
+
+    @classmethod
+    def read(cls, logits: Tensor, *others: Tensor | None) -> "Said":
+        """All of it from where the model is."""
+        return cls(logits.float().cpu(), *(None if one is None else one.cpu() for one in others))
+
+
 def predict_images(
     method: Method,
     cache: PixelCache,
@@ -101,11 +115,16 @@ def _answers(
     method: Method, pixels: Tensor, names: list[str], candidates: Candidates, top: int, unknown: float | None
 ) -> list[Prediction]:
     """What the method says, in words."""
-    images, tasks = Images.of(pixels), method.task_names
+    tasks = method.task_names
     with torch.inference_mode(), BatchInvariance():
-        logits = method.logits(images, candidates).float().cpu()
-        route = method.route(images)
-        typical = _typicality(method, images, route, unknown)
+        logits, taken_for, confidence, typical = _ask(method, pixels, candidates)
+    if typical is None and unknown is not None:
+        raise InputError(
+            f"this model of method {method.name!r} cannot tell unknown images: teach a new one by "
+            "'dpw learn', or leave unknown out"
+        )
+    seen = confidence if typical is None else typical
+    best = None if seen is None else seen.amax(dim=1)
     # Logits may differ by less than probabilities can show, so they decide the order.
     order = logits.topk(min(top, logits.shape[1]), dim=1).indices
     probabilities = method.probabilities(logits).gather(1, order)
@@ -113,29 +132,28 @@ def _answers(
     for row, name in enumerate(names):
         ranked = [candidates.classes[index] for index in order[row].tolist()]
         values = probabilities[row].tolist()
-        known = None if typical is None else float(typical[row])
+        known = None if best is None else float(best[row])
         others = tuple((label, value) for (_, label), value in zip(ranked, values, strict=True))
         if unknown is not None and known is not None and known <= unknown:
             answers.append(Prediction(name, UNKNOWN, None, None, None, None, others, known))
             continue
         task = ranked[0][0] if candidates.by_task else None
-        if route is not None and task is None:
-            task = tasks[int(route.task[row])]
+        if taken_for is not None and task is None:
+            task = tasks[int(taken_for[row])]
         sure = None
-        if route is not None and task is not None:
-            sure = float(route.confidence[row, tasks.index(task)])
+        if confidence is not None and task is not None:
+            sure = float(confidence[row, tasks.index(task)])
         answers.append(Prediction(name, ranked[0][1], values[0], task, sure, None, others[1:], known))
     return answers
 
 
-def _typicality(method: Method, images: Images, route: Route | None, unknown: float | None) -> Tensor | None:
-    """How typical each image is of the task that fits it best `(B,)`; confidence where nobody can tell."""
-    found = method.typicality(images)
-    if found is not None:
-        return found.amax(dim=1)
-    if unknown is not None:
-        raise InputError(
-            f"this model of method {method.name!r} cannot tell unknown images: teach a new one by "
-            "'dpw learn', or leave unknown out"
-        )
-    return None if route is None else route.confidence.amax(dim=1)
+def _ask(method: Method, pixels: Tensor, candidates: Candidates) -> Said:
+    """What the method says about a batch; an accelerator's answer is read when all of it is there."""
+    found = ask_resident(method, pixels, candidates)
+    if found is None:
+        images = Images.of(pixels)
+        logits, route = method.logits(images, candidates), method.route(images)
+        task, confidence = (None, None) if route is None else (route.task, route.confidence)
+        return Said.read(logits, task, confidence, method.typicality(images))
+    others = (found.get(name) for name in ("task", "confidence", "typicality"))
+    return Said.read(found["logits"], *others)

@@ -12,10 +12,10 @@ from torch import nn
 from dpw.errors import InputError
 from dpw.learner import ContinualCLIP
 from dpw.methods.base import Method
+from dpw.methods.graphs.texts import ALL
+from dpw.methods.graphs.whole import graph_of
 from dpw.methods.parts.weighted import WeightedAnswers
-from dpw.serving.export_graphs import graph_of
 from dpw.serving.export_onnx import onnx_bytes, quiet, require_onnx
-from dpw.serving.export_texts import ALL
 from dpw.storage import files
 
 FORMATS = (".onnx", ".pt2")

@@ -8,11 +8,11 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from dpw.engine.invariance import BatchInvariance
+from dpw.methods.graphs.routing import GaussianGraph
 from dpw.methods.routing.classes import fit_classes
 from dpw.methods.routing.covariance import CENTRES, log_likelihood, mean_differences
 from dpw.methods.routing.estimation import diagonal_target
 from dpw.methods.routing.gaussian import GaussianRouter, fitted_gaussian, stored_gaussian
-from dpw.serving.export_routing import GaussianGraph
 
 WIDTH, FLOOR = 6, 1e-7
 

@@ -334,9 +334,16 @@ class WeightedAnswers:
             return
         index = len(self.method.tasks) - 1
         with torch.no_grad():
-            task = self.method.bank.part(index, ROUTER)
-            grid = self.texts.grid(index, self.method.tasks[-1].group(), self.router.gate_of(task))
-        task.tensors[TEXTS] = grid.detach().cpu().clone()
+            grid = self.grid_of_texts(index, self.method.tasks[-1].group())
+        self.method.bank.part(index, ROUTER).tensors[TEXTS] = grid.detach().cpu().clone()
+
+    def grid_of_texts(self, index: int, group: ClassGroup) -> Tensor:
+        """Class features `(P, C, E)` by task `index` at all points of the grid, stored ones as they are."""
+        gate = self.router.gate_of(self.method.bank.part(index, ROUTER))
+        kept = self._stored_texts(index, group)
+        if kept is None:
+            return self.texts.grid(index, group, gate)
+        return torch.stack([kept[point] for point in points_of(self.config.grid_points, gate)])
 
     def _stored_texts(self, index: int, group: ClassGroup) -> Kept | None:
         """What `keep_texts` stored for a group; models of earlier versions have nothing."""

@@ -14,16 +14,7 @@ from dpw.methods.base import Method
 from dpw.methods.diki import DIKI
 from dpw.methods.dpw.method import DPW
 from dpw.methods.dpw_ridge import DPWRidge
-from dpw.methods.lada import Lada
-from dpw.methods.linear_probe import LinearProbe
-from dpw.methods.parts.heads import CLIP_TEMPERATURE, HEAD, NEGLIGIBLE
-from dpw.methods.parts.plain import PlainAnswers
-from dpw.methods.parts.weighted import WeightedAnswers
-from dpw.methods.rail import Rail
-from dpw.methods.routing.gaussian import GaussianRouter
-from dpw.methods.routing.ranking import ranked_logits
-from dpw.methods.tip_adapter import TipAdapter
-from dpw.serving.export_frozen import (
+from dpw.methods.graphs.frozen import (
     IMPOSSIBLE,
     LOGITS,
     ROUTED,
@@ -33,10 +24,10 @@ from dpw.serving.export_frozen import (
     PlainGraph,
     RailGraph,
 )
-from dpw.serving.export_heads import HeadGraph
-from dpw.serving.export_routing import BelongingGraph, GaussianGraph, Routed, TypicalityGraph
-from dpw.serving.export_texts import ALL, Questions, TextGrid, known_classes
-from dpw.serving.export_towers import (
+from dpw.methods.graphs.heads import HeadGraph
+from dpw.methods.graphs.routing import BelongingGraph, GaussianGraph, Routed, TypicalityGraph
+from dpw.methods.graphs.texts import ALL, Questions, TextGrid, known_classes
+from dpw.methods.graphs.towers import (
     DIKIBlock,
     DPWBlock,
     FrozenPass,
@@ -45,6 +36,15 @@ from dpw.serving.export_towers import (
     Taken,
     rows_of,
 )
+from dpw.methods.lada import Lada
+from dpw.methods.linear_probe import LinearProbe
+from dpw.methods.parts.heads import CLIP_TEMPERATURE, HEAD, NEGLIGIBLE
+from dpw.methods.parts.plain import PlainAnswers
+from dpw.methods.parts.weighted import WeightedAnswers
+from dpw.methods.rail import Rail
+from dpw.methods.routing.gaussian import GaussianRouter
+from dpw.methods.routing.ranking import ranked_logits
+from dpw.methods.tip_adapter import TipAdapter
 
 
 class RoutedGraph(nn.Module):
@@ -118,12 +118,11 @@ class RidgeGraph(RoutedGraph):
     def __init__(self, method: DPWRidge) -> None:
         """Take the heads, and who knows which class."""
         super().__init__(method, method.answers)
-        bank: Any = method.bank
+        heads = [method.bank.part(index, HEAD).tensors for index in range(len(method.tasks))]
         self.views = method.config.views
         self.belonging = BelongingGraph(method.heads.router)
-        self.heads = HeadGraph([module[HEAD].tensors for module in bank], self.scale)
-        groups = [task.group() for task in method.tasks]
-        texts = torch.cat([method.frozen_text_features(group) for group in groups])
+        self.heads = HeadGraph(heads, self.scale)
+        texts = torch.cat([method.heads.plain.text_features(task.group()) for task in method.tasks])
         self.register_buffer("texts", (method.backbone.logit_scale * texts).detach().cpu())
         self.register_buffer("known", known_classes(method))
 
@@ -139,7 +138,7 @@ class RidgeGraph(RoutedGraph):
         share = torch.where(counts, weight, 0.0).flatten().index_select(0, image * weight.shape[1] + task)
         spoken = self._spoken(seen, known, image, task) * share[:, None]
         # The sum over the tasks of an image, as a product because a graph has no sum by index in float64.
-        mine = (torch.arange(pixels.shape[0])[:, None] == image[None]).double()
+        mine = (torch.arange(pixels.shape[0], device=pixels.device)[:, None] == image[None]).double()
         mixed = (1 - weight.sum(dim=1, keepdim=True)).clamp(min=0) * calm + mine @ spoken
         logits = mixed.clamp(min=torch.finfo(torch.float64).tiny).log()
         return self.outputs(among, logits, route)
@@ -174,7 +173,7 @@ class OfAllClasses(nn.Module):
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
         """Ask about all."""
-        found: tuple[Tensor, ...] = self.whole(pixels, torch.full((1,), ALL))
+        found: tuple[Tensor, ...] = self.whole(pixels, torch.full((1,), ALL, device=pixels.device))
         return found
 
 
@@ -208,7 +207,7 @@ def graph_of(method: Method, by_task: bool = True) -> nn.Module:
 
 def _best_of_first(weight: Tensor) -> Tensor:
     """True for the first image's best task alone: runtimes do not care for a second pass of no images."""
-    images = torch.arange(weight.shape[0])
+    images = torch.arange(weight.shape[0], device=weight.device)
     return (images == 0)[:, None] & (weight == weight.amax(dim=1, keepdim=True))
 
 
@@ -234,8 +233,7 @@ def refuse_undecided(answers: WeightedAnswers) -> None:
 
 def _blocks(method: Method) -> list[nn.Module]:
     """What the tasks of a method add to each block of the image tower."""
-    bank: Any = method.bank
-    towers = [module["image"] for module in bank]
+    towers = [method.bank.part(index, "image") for index in range(len(method.tasks))]
     if isinstance(method, DPW):
         assert method.down_image is not None
         downs = enumerate(method.down_image.detach())

@@ -1,4 +1,4 @@
-"""Text features of all learned classes as constants of an exported graph."""
+"""Text features of all learned classes as constants of a graph."""
 
 import math
 
@@ -68,16 +68,12 @@ class TextGrid(nn.Module):
         below = [math.ceil(gate * self.points) for gate in gates.tolist()]  # the last filtered point
         above = [min(int(gate * self.points), self.points - 1) for gate in gates.tolist()]  # the first other
         for index, own in enumerate(groups):
-            places = [*range(below[index] + 1), *range(above[index], self.points + 1)]
-            weight = torch.tensor(places, dtype=torch.float64) / self.points
-            filtered = torch.arange(len(places)) <= below[index]
             for group in groups:
-                count = len(group.classes) if by_every_task or group is own else 0
-                starts.append(used + torch.arange(count) * len(places))
-                if not count:
-                    starts[-1] = torch.zeros(len(group.classes), dtype=torch.long)  # nobody will ask
+                if not by_every_task and group is not own:
+                    starts.append(torch.zeros(len(group.classes), dtype=torch.long))  # nobody will ask
                     continue
-                found = answers.encode_texts(index, group, weight, filtered)  # (P, C, E)
+                found = answers.grid_of_texts(index, group)  # (P, C, E)
+                starts.append(used + torch.arange(len(group.classes)) * len(found))
                 rows.append(found.transpose(0, 1).flatten(0, 1).cpu())
                 used += len(rows[-1])
         texts = torch.cat(rows).float()

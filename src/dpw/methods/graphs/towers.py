@@ -1,4 +1,4 @@
-"""The image tower of an exported graph: one frozen pass, and one in which every image has its own task.
+"""The image tower of a graph: one frozen pass, and one in which every image has its own task.
 
 A graph cannot go through a mixed batch task by task, as `predict` does: it gathers the parameters of every
 image's task and multiplies batches of matrices. The results are the same.

@@ -7,7 +7,7 @@ import torch
 from dpw.data.images import Images
 from dpw.errors import InputError
 from dpw.methods import Candidates
-from dpw.serving.export_graphs import graph_of
+from dpw.methods.graphs.whole import graph_of
 from tests.helpers.checks import assert_alike
 from tests.helpers.families import family_backbone
 from tests.helpers.toy_methods import learn, stripes, toy_method, toy_task

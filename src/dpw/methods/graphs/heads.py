@@ -1,4 +1,4 @@
-"""The closed-form heads of `dpw-ridge` as part of an exported graph: all tasks' landmarks in one product."""
+"""The closed-form heads of `dpw-ridge` as part of a graph: all tasks' landmarks in one product."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dpw.methods.graphs.towers import rows_of
 from dpw.methods.parts.ridge_head import GAMMA, TEMPERATURES, RidgeHead
-from dpw.serving.export_towers import rows_of
 
 
 class HeadGraph(nn.Module):

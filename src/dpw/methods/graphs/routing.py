@@ -1,4 +1,4 @@
-"""Which task an image belongs to, as part of an exported graph: the Gaussians of all tasks in one product."""
+"""Which task an image belongs to, as part of a graph: the Gaussians of all tasks in one product."""
 
 import math
 from typing import NamedTuple

@@ -7,15 +7,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dpw.methods.base import Method
+from dpw.methods.graphs.routing import BelongingGraph, GaussianGraph, TypicalityGraph
+from dpw.methods.graphs.texts import Questions, known_classes
+from dpw.methods.graphs.towers import ImageTower
 from dpw.methods.lada import Lada, memory_logits
 from dpw.methods.linear_probe import LinearProbe
 from dpw.methods.parts.heads import CLIP_TEMPERATURE, NEGLIGIBLE, HeadAnswers
 from dpw.methods.parts.plain import PlainAnswers
 from dpw.methods.rail import Rail, RailAnswers, as_logits, fused
 from dpw.methods.tip_adapter import TipAdapter, cache_logits
-from dpw.serving.export_routing import BelongingGraph, GaussianGraph, TypicalityGraph
-from dpw.serving.export_texts import Questions, known_classes
-from dpw.serving.export_towers import ImageTower
 
 LOGITS = ("logits",)
 ROUTED = ("task", "confidence")
