@@ -1,5 +1,8 @@
 """Predictions on a pretended accelerator: the processor's answers, and nothing is read before them."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -10,7 +13,9 @@ from dpw.engine.predictor import Predictor
 from dpw.engine.resident import ask_resident
 from dpw.engine.training import Trainer
 from dpw.methods import METHODS, Candidates
+from dpw.storage.model_folder import load_model, save_model
 from tests.helpers.pretended import DEVICE, PretendedAccelerator, pretended
+from tests.helpers.tiny_clip import tiny_backbone
 from tests.helpers.toy_methods import some_pixels, stripes, toy_method, toy_task
 
 FEW = {"training.iterations": 1, "training.batch_size": 8}
@@ -74,6 +79,20 @@ def test_a_graph_is_made_anew_when_tasks_have_changed():
         method.forget(0)
         second = ask(method)["logits"].cpu()
     assert (first.shape[1], second.shape[1]) == (5, 3)
+
+
+def test_a_model_that_was_read_from_files_is_answered_and_freed(tmp_path):
+    with pretended():
+        method = learned("dpw", PretendedAccelerator())
+        expected = ask(method)["logits"].cpu()
+        save_model(method, tmp_path)
+        read = load_model(tmp_path, lambda kind, config, _: kind(tiny_backbone(), config)).to(DEVICE).eval()
+        assert read.bank.stored(), "tasks are read when they are needed"
+        torch.testing.assert_close(ask(read)["logits"].cpu(), expected)
+        gone = weakref.ref(read)
+        del read
+        gc.collect()
+        assert gone() is None
 
 
 @pytest.mark.parametrize(

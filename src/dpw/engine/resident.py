@@ -5,11 +5,12 @@ waited for at every route, and do a little for each task of a mixed batch; it an
 instead, in which every image takes the parameters of its own task, and nothing is read before the answer.
 """
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
@@ -25,11 +26,19 @@ GATHERED = 2**27  # numbers of text features that a part of a batch gathers at o
 
 @dataclass(frozen=True)
 class Resident:
-    """A graph on a device, and the modules it was made of; None where there can be no graph."""
+    """A graph on a device, None where there can be none, and the modules it was made of.
+
+    Those are known weakly: a task that waits in its file knows its method, which would never be freed.
+    """
 
     graph: Any
-    modules: Sequence[nn.Module]
+    modules: Sequence[ReferenceType[nn.Module]]
     device: torch.device
+
+    def holds(self, modules: Sequence[nn.Module], device: torch.device) -> bool:
+        """Whether the graph is that of these very modules on this device."""
+        found = [module() for module in self.modules]
+        return self.device == device and len(found) == len(modules) and all(map(operator.is_, found, modules))
 
 
 _known: WeakKeyDictionary[Method, Resident] = WeakKeyDictionary()
@@ -61,14 +70,9 @@ def _graph_of(method: Method, device: torch.device) -> Any:
         return None
     modules = [method.bank.slot(index) for index in range(len(method.bank))]
     known = _known.get(method)
-    if known is None or known.device != device or not _same(known.modules, modules):
-        known = _known[method] = Resident(_made(method, device), modules, device)
+    if known is None or not known.holds(modules, device):
+        known = _known[method] = Resident(_made(method, device), [*map(ref, modules)], device)
     return known.graph
-
-
-def _same(first: Sequence[nn.Module], second: Sequence[nn.Module]) -> bool:
-    """Whether these are the very same modules."""
-    return len(first) == len(second) and all(a is b for a, b in zip(first, second, strict=True))
 
 
 def _made(method: Method, device: torch.device) -> nn.Module | None:
