@@ -59,7 +59,7 @@ def test_gradients_come_from_the_device():
         assert layer.weight.grad.cpu().tolist() == [[4.0] * 3] * 2
 
 
-@pytest.mark.parametrize("name", ["zero-shot", "dpw", "diki", "dpw-ridge"])
+@pytest.mark.parametrize("name", sorted(METHODS))
 def test_a_method_learns_and_answers_on_the_device_as_on_the_cpu(name):
     settings = dropout_of(name)
     here = learned(name, make_accelerator(), **settings)

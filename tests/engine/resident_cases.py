@@ -11,27 +11,15 @@ from dpw.engine import resident
 from dpw.engine.devices import make_accelerator
 from dpw.engine.predictor import Predictor
 from dpw.engine.resident import ask_resident
-from dpw.engine.training import Trainer
-from dpw.methods import METHODS, Candidates
+from dpw.methods import Candidates
 from dpw.storage.model_folder import load_model, save_model
+from tests.engine.devices_pretended_cases import dropout_of, learned
 from tests.helpers.pretended import DEVICE, PretendedAccelerator, pretended
 from tests.helpers.tiny_clip import tiny_backbone
-from tests.helpers.toy_methods import some_pixels, stripes, toy_method, toy_task
+from tests.helpers.toy_methods import some_pixels, stripes
 
-FEW = {"training.iterations": 1, "training.batch_size": 8}
 GRAPHS = ("dpw", "dpw-reduced", "diki", "linear-probe", "tip-adapter", "lada", "zero-shot", "finetune")
-
-
-def learned(name, accelerator, tasks=("aircraft", "dtd"), **settings):
-    """A method that has learned tasks on the accelerator's device, without dropout, whose draws differ."""
-    known = METHODS[name].config_class.model_fields
-    method = toy_method(
-        name, **FEW, **({"adapter_dropout": 0.0} if "adapter_dropout" in known else {}), **settings
-    )
-    trainer = Trainer(PixelCache(method.backbone.preprocessing, folder=None), accelerator)
-    for task in tasks:
-        trainer.fit(method, toy_task(task))
-    return method.eval()
+FOLDER = {"router_features": "image+patches", "covariance": "classes"}  # what `dpw learn` sets
 
 
 def ask(method, question=None):
@@ -41,12 +29,15 @@ def ask(method, question=None):
         return ask_resident(method, some_pixels().to(DEVICE), question or everything)
 
 
-@pytest.mark.parametrize("name", [*GRAPHS, "rail", "dpw-ridge", "s-prompts"])
-def test_predictions_are_the_processors(name):
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [*((name, {}) for name in (*GRAPHS, "rail", "dpw-ridge", "s-prompts")), ("dpw-ridge", FOLDER)],
+)
+def test_predictions_are_the_processors(name, settings):
     images, _ = stripes(3, 7, seed=10)
 
     def answers(accelerator):
-        method = learned(name, accelerator)
+        method = learned(name, accelerator, **dropout_of(name), **settings)
         predictor = Predictor(method, PixelCache(method.backbone.preprocessing, folder=None))
         return predictor.predict(images, top=9)
 

@@ -1,5 +1,6 @@
 """Graphs of methods that leave CLIP as it is and answer from its image feature alone."""
 
+import copy
 from typing import Any
 
 import torch
@@ -149,7 +150,8 @@ class RailGraph(PlainGraph):
     def __init__(self, method: Rail, answers: RailAnswers) -> None:
         """Take the solved regression, its classes in the order of learning."""
         super().__init__(method, answers.plain)
-        self.regression, self.share = answers.regression(), method.config.fusion
+        # A copy, because the method's own stays in main memory when the graph moves to a device.
+        self.regression, self.share = copy.deepcopy(answers.regression()), method.config.fusion
         known, starts, total = known_classes(method), {}, 0
         for task, _ in method.by_name():
             starts[task.name] = total

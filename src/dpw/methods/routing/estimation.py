@@ -44,7 +44,7 @@ def diagonal_target(features: Tensor) -> Tensor:
     """For features that no single projection makes: their own variances, uncorrelated, trace one."""
     variance = torch.ones(features.shape[1], dtype=torch.float64)
     if len(features) > 1:
-        variance = features.double().var(dim=0)
+        variance = features.detach().cpu().double().var(dim=0)
     if not bool(variance.any()):  # the same image again and again
         variance = torch.ones_like(variance)
     return torch.diag(variance / variance.sum())
