@@ -180,7 +180,7 @@ class ContinualCLIP(Predictor):
         check_learning(self.method, task, wishes, seed, checkpoint_seconds)
         _refuse_wrong_listeners(callback, should_stop)
         heard: dict[str, Any] = {"callback": callback or usual_callback(), "should_stop": should_stop}
-        used = accelerator or make_accelerator()
+        used = accelerator or make_accelerator(self.method.backbone.device)
         trainer = Trainer(self.cache, used, seed=seed, checkpoint_seconds=checkpoint_seconds, **heard)
         checkpoint = None if checkpoint is None else a_path(checkpoint, "checkpoint")
         wanted = whole_task(task) if a_flag(use_all, "use_all") else task
@@ -248,7 +248,8 @@ class ContinualCLIP(Predictor):
         if a_text(setting, "setting") not in get_args(Setting):
             raise InputError(f"setting is {setting!r}; give one of {', '.join(get_args(Setting))}")
         merge = a_flag(merge_equal_names, "merge_equal_names")
-        evaluator = Evaluator(self.cache, accelerator or make_accelerator(), setting, merge)
+        used = accelerator or make_accelerator(self.method.backbone.device)
+        evaluator = Evaluator(self.cache, used, setting, merge)
         wanted = [task if isinstance(task, Task) else Task.for_testing(task) for task in tasks]
         if not wanted:
             raise InputError("there is no task to evaluate; give at least one")

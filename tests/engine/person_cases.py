@@ -16,12 +16,18 @@ EXPLAINED = ("dpw-ridge", "dpw", "diki")
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("dpw", "diki", "linear-probe", "tip-adapter")]
 
 
+def accelerator_of(device):
+    """What is made for the device of the model."""
+    assert device == DEVICE
+    return PretendedAccelerator()
+
+
 @pytest.mark.parametrize("name", ["dpw-ridge", "rail", *SLOW])
 def test_everything_a_person_asks_for(name, tmp_path):
     images, _ = stripes(3, 7, seed=10)
     Image.fromarray(images[0]).save(tmp_path / "a.png")
     found = METHODS[name].folder_rates
-    with pretended(), patch.object(dpw.learner, "make_accelerator", PretendedAccelerator):
+    with pretended(), patch.object(dpw.learner, "make_accelerator", accelerator_of):
         learner = ContinualCLIP(toy_method(name, **METHODS[name].folder_settings)).to(DEVICE)
         for task in ("aircraft", "dtd"):
             learner.learn(toy_task(task), **({"time_limit": 1.0, "steps": 2} if found else {}))

@@ -32,3 +32,9 @@ def test_threads_are_given_back():
     with devices.with_threads(before + 1):
         assert devices.torch.get_num_threads() == before + 1
     assert devices.torch.get_num_threads() == before
+
+
+def test_one_process_computes_where_the_model_is():
+    chosen = devices.torch.device("meta")
+    assert devices.make_accelerator(chosen).device == chosen
+    assert devices.make_accelerator().device == devices.default_device()

@@ -30,13 +30,25 @@ def default_device() -> torch.device:
     return found if found is not None else torch.empty(0).device
 
 
-def make_accelerator(**options: Any) -> Any:
-    """An Accelerator; with several processes every process feeds itself its share of each batch."""
+def make_accelerator(device: torch.device | None = None, **options: Any) -> Any:
+    """An Accelerator; with several processes every process feeds itself its share of each batch.
+
+    A single process computes on `device`, where its model is; Accelerate would take the best of the machine.
+    """
     from accelerate import Accelerator, DistributedDataParallelKwargs
+
+    class Placed(Accelerator):  # type: ignore[misc]  # it has no types
+        """Accelerate where somebody else chose the device."""
+
+        @property
+        def device(self) -> torch.device:
+            """The given one, unless each of several processes has its own."""
+            own: torch.device = self.state.device
+            return own if device is None or self.num_processes > 1 else device
 
     if options.get("mixed_precision") == "bf16" and (problem := bfloat16_problem()) is not None:
         raise InputError(f"mixed precision bf16 cannot be used: {problem}; use no or fp16")
-    return Accelerator(
+    return Placed(
         cpu=several_processors(),
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
         **options,
