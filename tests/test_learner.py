@@ -187,3 +187,12 @@ def test_settings_of_a_learned_model_cannot_be_changed(saved):
 def test_wrong_types_and_values_are_one_sentence(saved, picture, call):
     with pytest.raises(InputError):
         call(saved[0], picture)
+
+
+@pytest.mark.parametrize("device", ["quantum", "meta", -1, ""])
+def test_a_device_that_cannot_compute_is_refused_in_a_short_sentence(toy, device):
+    learner = fresh(toy)
+    with pytest.raises(InputError, match=r"device .* cannot be used .*give 'cpu'") as refused:
+        learner.to(device)
+    assert len(str(refused.value)) < 150
+    assert learner.method.backbone.device.type == "cpu"

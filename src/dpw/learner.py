@@ -120,9 +120,11 @@ class ContinualCLIP(Predictor):
             'cpu'
         """
         try:
+            torch.zeros(1, device=device).cpu()  # "meta" holds no numbers
             self.method.to(torch.device(device))
         except (RuntimeError, TypeError, ValueError, OverflowError, AssertionError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
+            reason = "PyTorch knows none of this name" if reason.startswith("Expected one of") else reason
             raise InputError(f"device {device!r:.80} cannot be used ({reason}); give 'cpu'") from error
         return self
 
