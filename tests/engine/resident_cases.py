@@ -52,7 +52,7 @@ def test_predictions_are_the_processors(name, settings):
         assert dict(one.alternatives) == pytest.approx(dict(other.alternatives), abs=1e-4)
 
 
-@pytest.mark.parametrize(("name", "reads"), [*((name, 0) for name in GRAPHS), ("dpw-ridge", 1)])
+@pytest.mark.parametrize(("name", "reads"), [*((name, 0) for name in (*GRAPHS, "rail")), ("dpw-ridge", 1)])
 def test_nothing_is_read_before_the_answer(name, reads):
     with pretended() as device:
         method = learned(name, PretendedAccelerator())
