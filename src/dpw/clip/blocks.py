@@ -94,7 +94,7 @@ def _attention(
     tokens: Sequences,
 ) -> tuple[Tensor, Tensor]:
     """Query by head and attention value `(B, N, D)` before the output projection, for the kept tokens."""
-    if kept is x and by_hand(x) and not _changed(adaptation):
+    if kept is x and _written_out(x, adaptation):
         q, k, v = projections(x, attention.q_proj, attention.k_proj, attention.v_proj)
     else:
         q = _linear(attention.q_proj, index, "query", kept, adaptation)
@@ -109,9 +109,14 @@ def _attention(
 
 def _with_value(out: nn.Linear, index: int, h: Tensor, v: Tensor, adaptation: Adaptation | None) -> Tensor:
     """The stream with the attention value behind its output projection."""
-    if by_hand(v) and not _changed(adaptation):
+    if _written_out(v, adaptation):
         return with_linear(h, v, out)
     return h + _linear(out, index, "out", v, adaptation)
+
+
+def _written_out(x: Tensor, adaptation: Adaptation | None) -> bool:
+    """Whether gradients of a block's maps are written out: the pass allows it and nothing acts on them."""
+    return by_hand(x) and not _changed(adaptation)
 
 
 def _changed(adaptation: Adaptation | None) -> bool:
@@ -134,7 +139,7 @@ def _with_mlp_at_once(block: Any, index: int, u: Tensor, adaptation: Adaptation 
     """The stream with what the MLP adds to it."""
     mlp, norm = block.mlp, block.layer_norm2
     plain = mlp.config.hidden_act == "quick_gelu" and isinstance(norm, nn.LayerNorm)
-    if plain and by_hand(u) and not _changed(adaptation):
+    if plain and _written_out(u, adaptation):
         return with_mlp(u, norm, mlp.fc1, mlp.fc2)
     x = norm(u)
     if mlp.config.hidden_act != "quick_gelu":

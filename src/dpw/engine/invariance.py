@@ -44,8 +44,10 @@ class BatchInvariance(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Carry a function out, in whole blocks of rows where its kernel depends on their number."""
-        here = all(one.is_cpu for one in args if isinstance(one, torch.Tensor))
-        return (_IN_BLOCKS.get(func, func) if here else func)(*args, **(kwargs or {}))
+        in_blocks = _IN_BLOCKS.get(func)
+        if in_blocks is None or not all(one.is_cpu for one in args if isinstance(one, Tensor)):
+            return func(*args, **(kwargs or {}))
+        return in_blocks(*args, **(kwargs or {}))
 
 
 def _by_rows(x: Tensor, product: Callable[[Tensor], Tensor]) -> Tensor:

@@ -51,10 +51,10 @@ def ask_resident(method: Method, pixels: Tensor, candidates: Candidates) -> dict
     remembered, while something is learned, where a device knows no double precision, or the tasks are too
     large to lie there all at once.
     """
+    if pixels.is_cpu or method.feature_cache is not None or not knows_double(pixels.device):
+        return None
     groups = tuple(task.group() for task in method.tasks)
     if not groups or not candidates.by_task or candidates.groups != groups:
-        return None
-    if pixels.is_cpu or method.feature_cache is not None or not knows_double(pixels.device):
         return None
     graph = _graph_of(method, pixels.device)
     if graph is None:

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from dpw.methods.base import Method
 from dpw.methods.candidates import Candidates
 from dpw.methods.parts.weighted import WeightedAnswers
+from dpw.methods.parts.weighted_texts import points_of
 
 ALL = -1  # what is asked: all learned classes, or those of the task with this number
 
@@ -65,8 +66,9 @@ class TextGrid(nn.Module):
         super().__init__()
         self.points, rows, starts = answers.config.grid_points, [], []
         groups, used = [task.group() for task in method.tasks], 0
-        below = [math.ceil(gate * self.points) for gate in gates.tolist()]  # the last filtered point
-        above = [min(int(gate * self.points), self.points - 1) for gate in gates.tolist()]  # the first other
+        places = [points_of(self.points, gate) for gate in gates.tolist()]
+        below = [max(cell for cell, filtered in one if filtered) for one in places]  # the last filtered point
+        above = [min(cell for cell, filtered in one if not filtered) for one in places]  # the first other
         for index, own in enumerate(groups):
             for group in groups:
                 if not by_every_task and group is not own:
